@@ -1,0 +1,53 @@
+package enforcer
+
+import (
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Host is what this kernel and this place can do, asked once at start by trying (ProbeHost); plain data, so that Build is pure.
+type Host struct {
+	// Kernel is uname's release, Arch is GOARCH, BootID is /proc/sys/kernel/random/boot_id.
+	Kernel string `json:"kernel"`
+	Arch   string `json:"arch"`
+	BootID string `json:"bootId"`
+	// UID and GID are the daemon's effective ids; Capabilities its effective set, bit n for capability n.
+	UID          int    `json:"uid"`
+	GID          int    `json:"gid"`
+	Capabilities uint64 `json:"capabilities"`
+	// LastCapability is /proc/sys/kernel/cap_last_cap.
+	LastCapability int `json:"lastCapability"`
+	// InitialUserNamespace: the daemon lives in the user namespace of the machine.
+	InitialUserNamespace bool `json:"initialUserNamespace"`
+	// UserNamespaces: an ordinary user may make one (tried).
+	UserNamespaces bool `json:"userNamespaces"`
+	// LandlockABI is landlock_create_ruleset(…VERSION), 0 where Landlock is absent.
+	LandlockABI int `json:"landlockAbi"`
+	// SeccompActions is /proc/sys/kernel/seccomp/actions_avail.
+	SeccompActions []string `json:"seccompActions"`
+	// SeccompReadback: PTRACE_SECCOMP_GET_FILTER gave back the bytes of a filter (tried on a throw-away child).
+	SeccompReadback bool `json:"seccompReadback"`
+	// PassPidFD: SO_PASSPIDFD (6.5). PidFDInfo: PIDFD_GET_INFO (6.13).
+	PassPidFD bool `json:"passPidfd"`
+	PidFDInfo bool `json:"pidfdInfo"`
+	// SuidDumpable is fs.suid_dumpable; Yama is kernel.yama.ptrace_scope, -1 where Yama is absent.
+	SuidDumpable int `json:"suidDumpable"`
+	Yama         int `json:"yama"`
+	// Cgroup is the version 2 hierarchy as far as it is usable from here.
+	Cgroup cgroup.Host `json:"cgroup"`
+	// RLimits are the daemon's own hard limits, by the names of /proc/PID/limits' man page: "nofile", "core", …; -1 is unlimited.
+	RLimits map[string]int64 `json:"rlimits"`
+	// Namespaces are the inode numbers of the daemon's own, by name ("mnt", "pid", …).
+	Namespaces map[string]uint64 `json:"namespaces"`
+	// Sources are the directories and files that sandboxes may show, found on this host, each with its device and root.
+	Sources []mount.Source `json:"sources"`
+}
+
+// Tier is the highest that this host holds.
+func (h Host) Tier() policy.Tier {
+	if h.UID == 0 || h.UserNamespaces {
+		return policy.TierFull
+	}
+	return policy.TierRestricted
+}

@@ -1,0 +1,83 @@
+package enforcer
+
+import (
+	"github.com/sandboxd/sandboxd/enforcer/landlock"
+	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/seccomp"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// SandboxPlan is one local sandbox: its namespaces, its root and its ids. The launcher makes it before anything else of the sandbox runs.
+type SandboxPlan struct {
+	// Namespaces are the names of the new ones: "mnt", "pid", "ipc", "uts", "net", and "user" when the daemon isn't root.
+	Namespaces []string `json:"namespaces"`
+	Hostname   string   `json:"hostname"`
+	// Root is the file system that the sandbox sees, whole.
+	Root mount.Root `json:"root"`
+	// Worker are the ids of launcher and workers: never the daemon's (where there is more than one uid) and never a child's.
+	Worker Identity `json:"worker"`
+	// Child are the ids that execs get unless they ask for others.
+	Child Identity `json:"child"`
+	// Host ids that the user namespace maps Worker and Child from; equal to them without a user namespace.
+	Degraded []string `json:"degraded,omitempty"`
+}
+
+// Identity is who a process is, all of real, effective, saved and file-system ids alike. Never 0 and never -1 in a child.
+type Identity struct {
+	UID    int   `json:"uid"`
+	GID    int   `json:"gid"`
+	Groups []int `json:"groups"`
+}
+
+// Plan is one exec's confinement, made concrete for this host. Inert; the launcher's worker turns it into system calls.
+// Its digest covers all of it, and nothing of the command: two execs with one digest are confined alike.
+type Plan struct {
+	Tier     policy.Tier `json:"tier"`
+	Identity Identity    `json:"identity"`
+	// Securebits is 0xef, all locked, or 0 where the worker has no CAP_SETPCAP (then the lack is in Degraded).
+	Securebits int `json:"securebits"`
+	// DropBounding says that the bounding set is emptied, 0..LastCapability.
+	DropBounding   bool `json:"dropBounding"`
+	LastCapability int  `json:"lastCapability"`
+	// SetIDs and SetGroups say whether the child changes its ids (root) or keeps the worker's (user namespace with one id).
+	SetIDs    bool `json:"setIds"`
+	SetGroups bool `json:"setGroups"`
+
+	Umask   int      `json:"umask"`
+	RLimits []RLimit `json:"rlimits"`
+
+	Landlock landlock.Ruleset `json:"landlock"`
+	Seccomp  seccomp.Filter   `json:"seccomp"`
+
+	// Cgroup has the values of the exec's own cgroup, by file name ("memory.max": "1048576"); nil: no cgroup, the worker's shepherd kills.
+	Cgroup map[string]string `json:"cgroup"`
+	// Kill is "cgroup" or "shepherd".
+	Kill string `json:"kill"`
+
+	// Degraded has what this host lacks and policy accepted.
+	Degraded []string `json:"degraded,omitempty"`
+}
+
+// The ways to kill a tree and to prove it empty.
+const (
+	KillCgroup   = "cgroup"
+	KillShepherd = "shepherd"
+)
+
+// RLimit is one resource limit; soft and hard are the same. -1 is unlimited.
+type RLimit struct {
+	Name     string `json:"name"`     // as in Host.RLimits
+	Resource int    `json:"resource"` // RLIMIT_*
+	Value    int64  `json:"value"`
+}
+
+// Invocation is what is executed under a Plan: argv, environment, directory and the granted descriptors. It isn't part of the plan's digest.
+type Invocation struct {
+	// Argv[0] with a slash is the path; else it is looked up in the PATH of Env.
+	Argv []string `json:"argv"`
+	// Env is "NAME=value", sorted.
+	Env []string `json:"env"`
+	Cwd string   `json:"cwd"`
+	// Extra is how many descriptors besides 0, 1 and 2 the child gets, numbered from 3.
+	Extra int `json:"extra"`
+}
