@@ -1,0 +1,27 @@
+package enforcer
+
+// Expect is what the daemon knows of one child that the plan can't: its pid, its descriptors, its sandbox. It comes from what the daemon made
+// itself and from the launcher's verified state, never from the child.
+type Expect struct {
+	// PID is the child's and WorkerPID its parent's, in the daemon's PID namespace; both from pidfds that the kernel gave.
+	PID       int
+	WorkerPID int
+	// StepsPlanned is the length of the child's table as the daemon computes it; StepsWalked the count in READY.
+	StepsPlanned int
+	StepsWalked  int
+	// FDs has every descriptor of the child at the gate with its link text; the first 3+Extra survive execve, the others are close-on-exec.
+	FDs   map[int]string
+	Extra int
+	// Namespaces are the sandbox's, by name, every one of [NamespaceNames].
+	Namespaces map[string]uint64
+	// Root is the link text and RootID the [Locate] id of the launcher's root.
+	Root   string
+	RootID string
+	Cwd    string
+	// WorkerID is the [Locate] id of the worker's binary: the child's at the gate, not after.
+	WorkerID string
+	// Target is the link text of the opened target, or empty where there is none before execve (a script).
+	Target string
+	// Cgroup is the exec's group, or the sandbox's workers group, as /proc/PID/cgroup says it ([cgroup.Group.Path]). Empty only without cgroup.
+	Cgroup string
+}
