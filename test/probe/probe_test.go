@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// TestMain lets the test binary be the probe.
+func TestMain(m *testing.M) {
+	if os.Getenv("PROBE_AS_PROGRAM") == "1" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func probe(t *testing.T, args ...string) (line, int) {
+	t.Helper()
+	command := exec.Command(os.Args[0], args...)
+	command.Env = append(os.Environ(), "PROBE_AS_PROGRAM=1")
+	var stdout bytes.Buffer
+	command.Stdout = &stdout
+	_ = command.Run() // the status is read below; a start that fails leaves no line
+	var answer line
+	if stdout.Len() > 0 {
+		if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
+			t.Fatalf("%v printed %q: %v", args, stdout.Bytes(), err)
+		}
+	}
+	return answer, command.ProcessState.ExitCode()
+}
+
+// A probe that couldn't succeed anywhere would make every sandbox look tight: what nobody refuses must be reported as not refused.
+func TestUnconfinedActsSucceed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	for _, args := range [][]string{
+		{"write", file}, {"truncate", file}, {"open", file}, {"symlink", filepath.Join(dir, "link")}, {"mkdir", filepath.Join(dir, "d")},
+		{"list", dir}, {"memfd"}, {"socket", "unix"}, {"kill", "0"}, {"unlink", file}, {"print", "0"}, {"exit", "0"},
+	} {
+		if answer, status := probe(t, args...); answer.Refused || status != 0 {
+			t.Errorf("%v: refused by %s%s, status %d; nothing here forbids it", args, answer.Errno, answer.Signal, status)
+		}
+	}
+}
+
+func TestRefusalsCarryTheErrno(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "no", "file")
+	for _, test := range []struct {
+		args  []string
+		errno string
+	}{
+		{[]string{"open", missing}, "ENOENT"},
+		{[]string{"kill", "2147483647"}, "ESRCH"},
+		{[]string{"seccomp-none"}, "ENOSYS"},
+		{[]string{"connect-unix", "@no-such-abstract-socket"}, "ECONNREFUSED"},
+	} {
+		if answer, status := probe(t, test.args...); !answer.Refused || answer.Errno != test.errno || status != 0 {
+			t.Errorf("%v = %+v, status %d; want %s and 0", test.args, answer, status, test.errno)
+		}
+	}
+}
+
+func TestUntriedIsNotRefused(t *testing.T) {
+	for _, args := range [][]string{{}, {"no-such-act"}, {"open"}, {"kill", "x"}, {"socket", "no-such-family"}} {
+		if answer, status := probe(t, args...); answer.Act != "" || status != 2 {
+			t.Errorf("%v = %+v, status %d; want no line and 2", args, answer, status)
+		}
+	}
+}
+
+func TestForkBombNeedsBothLayers(t *testing.T) {
+	for status, want := range map[string]bool{
+		"\nNoNewPrivs:\t1\nSeccomp:\t2\n": true,
+		"\nNoNewPrivs:\t0\nSeccomp:\t2\n": false,
+		"\nNoNewPrivs:\t1\nSeccomp:\t0\n": false,
+		"":                                false,
+	} {
+		if got := confined(status); got != want {
+			t.Errorf("confined(%q) = %v", status, got)
+		}
+	}
+}
