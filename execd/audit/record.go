@@ -1,0 +1,131 @@
+package audit
+
+import (
+	"encoding/json/jsontext"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Type is what a record is about.
+type Type string
+
+// The types.
+const (
+	TypeStart       Type = "start"       // a daemon has begun
+	TypeStop        Type = "stop"        // it has ended on purpose
+	TypeDecision    Type = "decision"    // policy was asked and nothing is released by it: denied, or a dry run
+	TypeRelease     Type = "release"     // decision and proof of an exec; durable before its first instruction
+	TypeMismatch    Type = "mismatch"    // read-back failed; nothing was released, or it was killed at once
+	TypeOutcome     Type = "outcome"     // how an exec ended
+	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
+	TypeSandbox     Type = "sandbox"     // a sandbox was made or closed at a caller's wish
+	TypeReload      Type = "reload"      // policy was reloaded, or couldn't be
+	TypeRefused     Type = "refused"     // a connection of a stranger was closed
+	TypeRotate      Type = "rotate"      // the first record of a file that goes on after another
+	TypeTorn        Type = "torn"        // the end of the file was cut off since it was no whole record
+	TypeReopen      Type = "reopen"      // the log is written again after an error
+)
+
+// Record is one event. Its line in the log has seq, time and prev before these fields, and hash after them. There is no field for an
+// environment value, for input, output or source code: digests and sizes stand for them.
+type Record struct {
+	Type Type `json:"type"`
+	// Exec is the exec's id, Sandbox the sandbox's.
+	Exec    string         `json:"exec,omitempty"`
+	Sandbox string         `json:"sandbox,omitempty"`
+	Caller  *policy.Caller `json:"caller,omitempty"`
+	// DryRun marks a decision that was asked for its own sake.
+	DryRun  bool     `json:"dryRun,omitempty"`
+	Request *Request `json:"request,omitempty"`
+
+	Decision *Decision `json:"decision,omitempty"`
+	// PlanDigest and Verdict are the proof.
+	PlanDigest string   `json:"planDigest,omitempty"`
+	Verdict    *Verdict `json:"verdict,omitempty"`
+
+	Ending *Ending `json:"ending,omitempty"`
+	// Message is for people: what an error said.
+	Message string `json:"message,omitempty"`
+	// Daemon is set in start records.
+	Daemon *Daemon `json:"daemon,omitempty"`
+	// Seam is set in rotate, torn and reopen records.
+	Seam *Seam `json:"seam,omitempty"`
+}
+
+// Request describes what was asked without anything that may be secret; [Describe] makes it.
+type Request struct {
+	Action policy.Action `json:"action"`
+	// Digest is that of the whole request.
+	Digest string `json:"digest"`
+	// Argv is redacted.
+	Argv     []string `json:"argv,omitempty"`
+	EnvNames []string `json:"envNames,omitempty"`
+	Cwd      string   `json:"cwd,omitempty"`
+	Stdin    *Blob    `json:"stdin,omitempty"`
+	Language string   `json:"language,omitempty"`
+	Code     *Blob    `json:"code,omitempty"`
+	Inputs   *Blob    `json:"inputs,omitempty"`
+}
+
+// Blob stands for bytes.
+type Blob struct {
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"digest"`
+}
+
+// Decision is what policy said.
+type Decision struct {
+	ID       string            `json:"id"`
+	Allow    bool              `json:"allow"`
+	Reasons  []policy.Reason   `json:"reasons,omitempty"`
+	Accept   []string          `json:"accept,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Revision string            `json:"revision"`
+	// Effective is what is in force, as canonical JSON.
+	Effective jsontext.Value `json:"effective,omitempty"`
+}
+
+// Verdict is the proof in short; rows are there when they failed.
+type Verdict struct {
+	Held     bool                    `json:"held"`
+	Tier     policy.Tier             `json:"tier"`
+	Digest   string                  `json:"digest"`
+	Evidence map[policy.Evidence]int `json:"evidence"`
+	Degraded []string                `json:"degraded,omitempty"`
+	Failed   []policy.Row            `json:"failed,omitempty"`
+}
+
+// Ending is how an exec ended. Digests are of what was kept of the streams.
+type Ending struct {
+	Outcome         string  `json:"outcome"`
+	ExitCode        *int    `json:"exitCode"`
+	Signal          *int    `json:"signal"`
+	OOMKills        int64   `json:"oomKills,omitempty"`
+	TreeEmpty       bool    `json:"treeEmpty"`
+	DurationSeconds float64 `json:"durationSeconds"`
+	CPUSeconds      float64 `json:"cpuSeconds"`
+	MaxRSSBytes     int64   `json:"maxRSSBytes"`
+	Stdout          *Blob   `json:"stdout,omitempty"`
+	Stderr          *Blob   `json:"stderr,omitempty"`
+}
+
+// Daemon is who writes.
+type Daemon struct {
+	Version  string `json:"version"`
+	PID      int    `json:"pid"`
+	UID      int    `json:"uid"`
+	Kernel   string `json:"kernel"`
+	BootID   string `json:"bootId"`
+	Tier     string `json:"tier"`
+	Revision string `json:"revision"`
+}
+
+// Seam says what a record joins.
+type Seam struct {
+	// File is the file before this one, Sequence its last record.
+	File     string `json:"file,omitempty"`
+	Sequence int64  `json:"sequence,omitempty"`
+	// CutBytes were taken off the end of File, with this digest.
+	CutBytes  int64  `json:"cutBytes,omitempty"`
+	CutDigest string `json:"cutDigest,omitempty"`
+}

@@ -1,0 +1,131 @@
+package execd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"path/filepath"
+	"time"
+)
+
+// Config is everything that a Service can be told. [DefaultConfig] has every default; [New] starts nothing before Validate is content.
+type Config struct {
+	// Version is what status says.
+	Version string
+	// StateDir holds the daemon's own files; the audit log is in its folder "audit". Absolute.
+	StateDir string
+	// PolicyDir is a bundle's directory; empty: the built-in one.
+	PolicyDir string
+	// ProfileDir has the seccomp profiles that type Localhost names; empty: none.
+	ProfileDir string
+	// RunnerPath is the launcher's binary; empty: sandboxd-runner beside our own executable.
+	RunnerPath string
+	// Show are the host's directories and files that sandboxes see, read-only; empty: found by default.
+	Show []string
+
+	// Pool is how many fresh sandboxes are kept ready; 0: each is made when it is asked for.
+	Pool int
+	// MaxRunning execs run at once; MaxWaiting more wait for a place, for at most QueueTimeout.
+	MaxRunning   int
+	MaxWaiting   int
+	QueueTimeout time.Duration
+	// MaxSandboxes bounds those that callers made and haven't deleted.
+	MaxSandboxes int
+	// MaxWorkers bounds the execs that run in one sandbox at once.
+	MaxWorkers int
+
+	// TmpBytes and WorkBytes are the sizes of a sandbox's /tmp and /work.
+	TmpBytes  int64
+	WorkBytes int64
+	// FirstUID and UIDs are the range of ids that a root daemon gives away, a pair for each sandbox.
+	FirstUID int
+	UIDs     int
+
+	// DecisionTimeout bounds one decision, GateTimeout the way of a child to its gate and from its release past execve, SandboxTimeout the
+	// making of a sandbox, RecordTimeout one audit record, KillTimeout the kernel's word that a killed tree is empty.
+	DecisionTimeout time.Duration
+	GateTimeout     time.Duration
+	SandboxTimeout  time.Duration
+	RecordTimeout   time.Duration
+	KillTimeout     time.Duration
+
+	// BodyBytes bounds a request's body; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
+	// write of an answer, StopTimeout a graceful stop.
+	BodyBytes     int64
+	HeaderTimeout time.Duration
+	BodyTimeout   time.Duration
+	IdleTimeout   time.Duration
+	WriteTimeout  time.Duration
+	StopTimeout   time.Duration
+
+	// AuditFileBytes is when the audit log begins a new file.
+	AuditFileBytes int64
+
+	Logger *slog.Logger
+}
+
+// DefaultConfig is a daemon with its state in stateDir.
+func DefaultConfig(stateDir string) Config {
+	return Config{
+		Version: "devel", StateDir: stateDir,
+		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
+		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
+		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
+		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
+		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
+		AuditFileBytes: 64 << 20,
+		Logger:         slog.New(slog.DiscardHandler),
+	}
+}
+
+// Validate names every field that can't be.
+func (c Config) Validate() error {
+	var wrong []error
+	check := func(ok bool, field, want string, got any) {
+		if !ok {
+			wrong = append(wrong, fmt.Errorf("config: %s: %v: want %s", field, got, want))
+		}
+	}
+	absolute := func(field, path string, empty bool) {
+		check(filepath.IsAbs(path) || empty && path == "", field, "an absolute path", fmt.Sprintf("%q", path))
+	}
+	between := func(field string, got, low, high int64) {
+		check(low <= got && got <= high, field, fmt.Sprintf("%d..%d", low, high), got)
+	}
+	period := func(field string, got time.Duration) {
+		check(time.Millisecond <= got && got <= time.Hour, field, "1ms..1h", got)
+	}
+	absolute("StateDir", c.StateDir, false)
+	absolute("PolicyDir", c.PolicyDir, true)
+	absolute("ProfileDir", c.ProfileDir, true)
+	absolute("RunnerPath", c.RunnerPath, true)
+	for _, path := range c.Show {
+		absolute("Show", path, false)
+	}
+	between("Pool", int64(c.Pool), 0, 1024)
+	between("MaxRunning", int64(c.MaxRunning), 1, 4096)
+	between("MaxWaiting", int64(c.MaxWaiting), 0, 65_536)
+	between("MaxSandboxes", int64(c.MaxSandboxes), 0, 4096)
+	between("MaxWorkers", int64(c.MaxWorkers), 1, 4096)
+	between("TmpBytes", c.TmpBytes, 4096, 1<<40)
+	between("WorkBytes", c.WorkBytes, 4096, 1<<40)
+	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)
+	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
+	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
+	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
+	period("QueueTimeout", c.QueueTimeout)
+	period("DecisionTimeout", c.DecisionTimeout)
+	period("GateTimeout", c.GateTimeout)
+	period("SandboxTimeout", c.SandboxTimeout)
+	period("RecordTimeout", c.RecordTimeout)
+	period("KillTimeout", c.KillTimeout)
+	period("HeaderTimeout", c.HeaderTimeout)
+	period("BodyTimeout", c.BodyTimeout)
+	period("IdleTimeout", c.IdleTimeout)
+	period("WriteTimeout", c.WriteTimeout)
+	period("StopTimeout", c.StopTimeout)
+	check(c.Logger != nil, "Logger", "a logger", "nil")
+	return errors.Join(wrong...)
+}
