@@ -1,0 +1,293 @@
+package procfs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is an open /proc/PID. Not for use by several goroutines at once.
+type Process struct {
+	fd  int
+	buf *[]byte
+}
+
+// Gone says whether an error of this package means that the process, or the thread, has ended.
+func Gone(err error) bool {
+	return errors.Is(err, os.ErrProcessDone) || errors.Is(err, unix.ESRCH)
+}
+
+// buffers are kept over processes: limits and status are under 2 KiB, a mountinfo may need more.
+var buffers = sync.Pool{New: func() any { buf := make([]byte, 16<<10); return &buf }}
+
+// Open opens /proc/PID. No such process is an error that wraps [os.ErrProcessDone].
+func Open(pid int) (*Process, error) {
+	if pid <= 0 {
+		return nil, fmt.Errorf("procfs: pid %d", pid)
+	}
+	fd, err := open(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY)
+	if errors.Is(err, unix.ENOENT) {
+		return nil, fmt.Errorf("process %d: %w", pid, os.ErrProcessDone)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return &Process{fd: fd, buf: buffers.Get().(*[]byte)}, nil
+}
+
+// Close closes it; the Process must not be used after.
+func (p *Process) Close() {
+	unix.Close(p.fd)
+	buffers.Put(p.buf)
+}
+
+// Ended says whether the process has gone or is a zombie: then what else was asked of it failed for that reason.
+func (p *Process) Ended() bool {
+	data, err := p.read("status")
+	if err != nil {
+		return Gone(err)
+	}
+	_, err = ParseStatus(data)
+	return Gone(err)
+}
+
+// Threads reads the status of every thread that there is. One that ends meanwhile is left out, but there is always one.
+func (p *Process) Threads() ([]Status, error) {
+	var threads []Status
+	err := p.each("task", func(dir int, tid int) error {
+		fd, err := open(dir, strconv.Itoa(tid)+"/status", unix.O_RDONLY)
+		if err != nil {
+			if errors.Is(err, unix.ENOENT) {
+				return nil
+			}
+			return err
+		}
+		data, err := readAll(fd, p.buf)
+		if err != nil {
+			if Gone(err) {
+				return nil
+			}
+			return err
+		}
+		status, err := ParseStatus(data)
+		if Gone(err) && len(threads) > 0 {
+			return nil
+		}
+		threads = append(threads, status)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("task: %w", err)
+	}
+	if len(threads) == 0 {
+		return nil, fmt.Errorf("task: no thread: %w", os.ErrProcessDone)
+	}
+	return threads, nil
+}
+
+// Limits reads the resource limits.
+func (p *Process) Limits() ([]Limit, error) {
+	data, err := p.read("limits")
+	if err != nil {
+		return nil, err
+	}
+	return ParseLimits(data)
+}
+
+// Mounts reads the mounts that the process sees.
+func (p *Process) Mounts() ([]Mount, error) {
+	data, err := p.read("mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	return ParseMounts(data)
+}
+
+// Cgroup reads its path in the version 2 hierarchy.
+func (p *Process) Cgroup() (string, error) {
+	data, err := p.read("cgroup")
+	if err != nil {
+		return "", err
+	}
+	return ParseCgroup(data)
+}
+
+// StartTime reads when it started, in clock ticks after boot.
+func (p *Process) StartTime() (uint64, error) {
+	data, err := p.read("stat")
+	if err != nil {
+		return 0, err
+	}
+	return ParseStartTime(data)
+}
+
+// IDMap reads "uid_map" or "gid_map".
+func (p *Process) IDMap(name string) ([][3]uint32, error) {
+	data, err := p.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return ParseIDMap(data)
+}
+
+// Namespace reads the inode number of a namespace by its name in /proc/PID/ns. A kernel without that kind: an error that wraps [os.ErrNotExist].
+func (p *Process) Namespace(kind string) (uint64, error) {
+	text, err := p.Link("ns/" + kind)
+	if err != nil {
+		return 0, err
+	}
+	return ParseNamespace(kind, text)
+}
+
+// Link reads the text of a link below /proc/PID.
+func (p *Process) Link(name string) (string, error) {
+	text, err := readlink(p.fd, name, *p.buf)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return text, nil
+}
+
+// Identity is "device:inode" of what a link below /proc/PID leads to. The kernel follows it by object, not by name.
+func (p *Process) Identity(name string) (string, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(p.fd, name, &stat, 0); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return fmt.Sprintf("%d:%d:%d", unix.Major(uint64(stat.Dev)), unix.Minor(uint64(stat.Dev)), stat.Ino), nil
+}
+
+// Owner is the uid that owns a file of /proc/PID itself.
+func (p *Process) Owner(name string) (int, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(p.fd, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return 0, fmt.Errorf("%s: %w", name, err)
+	}
+	return int(stat.Uid), nil
+}
+
+// FDs reads the open descriptors: number and text of the link.
+func (p *Process) FDs() (map[int]string, error) {
+	fds := make(map[int]string, 8)
+	err := p.each("fd", func(dir int, fd int) error {
+		text, err := readlink(dir, strconv.Itoa(fd), *p.buf)
+		if errors.Is(err, unix.ENOENT) { // closed meanwhile
+			return nil
+		}
+		fds[fd] = text
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fd: %w", err)
+	}
+	return fds, nil
+}
+
+// read reads a whole file below /proc/PID into the buffer; the result is valid until the next call.
+func (p *Process) read(name string) ([]byte, error) {
+	fd, err := open(p.fd, name, unix.O_RDONLY)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	data, err := readAll(fd, p.buf)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return data, nil
+}
+
+// each calls visit with the numbers that are the entries of a directory, and with that directory open.
+func (p *Process) each(name string, visit func(dir, number int) error) error {
+	dir, err := open(p.fd, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	var entries [4096]byte
+	for {
+		n, err := unix.Getdents(dir, entries[:])
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return nil
+		}
+		for rest := entries[:n]; len(rest) > 0; {
+			number, length, err := entry(rest)
+			if err != nil {
+				return err
+			}
+			rest = rest[length:]
+			if number < 0 {
+				continue
+			}
+			if err := visit(dir, number); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// entry takes the first struct linux_dirent64 apart (getdents64(2)): its name as a number, -1 for "." and "..", and its length.
+func entry(data []byte) (number, length int, err error) {
+	const nameAt = 19
+	if len(data) <= nameAt {
+		return 0, 0, fmt.Errorf("directory entry of %d bytes", len(data))
+	}
+	length = int(binary.NativeEndian.Uint16(data[16:]))
+	if length <= nameAt || length > len(data) {
+		return 0, 0, fmt.Errorf("directory entry of length %d", length)
+	}
+	name, _, _ := bytes.Cut(data[nameAt:length], []byte{0})
+	if string(name) == "." || string(name) == ".." {
+		return -1, length, nil
+	}
+	number, err = strconv.Atoi(string(name))
+	return number, length, err
+}
+
+func open(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+// readAll reads a file to its end and closes it. The buffer grows, since a file of /proc that is read in pieces is made anew for some pieces.
+func readAll(fd int, buf *[]byte) ([]byte, error) {
+	defer unix.Close(fd)
+	for size := 0; ; {
+		n, err := unix.Read(fd, (*buf)[size:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n == 0 {
+			return (*buf)[:size], nil
+		}
+		if size += n; size == len(*buf) {
+			*buf = append(*buf, make([]byte, len(*buf))...)
+		}
+	}
+}
+
+func readlink(dir int, name string, buf []byte) (string, error) {
+	n, err := unix.Readlinkat(dir, name, buf)
+	if err != nil {
+		return "", err
+	}
+	if n == len(buf) {
+		return "", fmt.Errorf("link text of %s: %w", name, unix.ENAMETOOLONG)
+	}
+	return string(buf[:n]), nil
+}
