@@ -1,15 +1,32 @@
-// Package mount describes, makes and reads back the file system that a sandbox sees: a root of read-only binds of system directories, an own
-// /proc, a minimal /dev, and tmpfs where writing is allowed. It uses the descriptor-based mount calls (open_tree, fsopen, mount_setattr,
-// move_mount), so that no path is walked twice.
+// Package mount describes and makes the file system that a sandbox sees: a root of read-only binds of system directories, an own /proc, a
+// minimal /dev, and tmpfs where writing is allowed. It uses the descriptor-based mount calls (open_tree, fsopen, mount_setattr, move_mount),
+// so that what was checked is what is mounted: a path is walked once, to a descriptor, and never again.
+//
+// [Sources] finds on the host what a root may show; [Apply] makes a [Root] in a new mount namespace and leaves the caller in it.
 package mount
 
-// Source is a file or directory of the host that sandboxes may show, with what mountinfo will say of a bind of it.
+// The uses of a Source.
+const (
+	// Show: a file, directory or symlink that the sandbox sees, read-only.
+	Show = "show"
+	// Device: a character device whose number was compared with the kernel's own for that name.
+	Device = "device"
+	// Hide and Freeze are paths of /proc that this kernel has, to be masked and to be made read-only.
+	Hide   = "hide"
+	Freeze = "freeze"
+)
+
+// Source is a file or directory of the host that roots are made from, with what mountinfo will say of a bind of it.
 type Source struct {
 	Path string `json:"path"`
+	// Use is "show", "device", "hide" or "freeze".
+	Use string `json:"use"`
 	// Dev is "major:minor" and Root the path within that file system, of the mount that holds Path: fields 3 and 4 of mountinfo.
 	Dev  string `json:"dev"`
 	Root string `json:"root"`
 	Dir  bool   `json:"dir"`
+	// Options are those of that mount which a bind inherits, among "ro", "nosuid", "nodev", "noexec", "nosymfollow".
+	Options []string `json:"options,omitempty"`
 	// Link is the target when Path is a symlink (then nothing is mounted: the root gets the same link).
 	Link string `json:"link,omitempty"`
 }
@@ -23,25 +40,41 @@ type Root struct {
 	FIFOs []string `json:"fifos"`
 }
 
+// The types of a Mount.
+const (
+	TypeBind  = "bind"  // a file or directory of the host
+	TypeTmpfs = "tmpfs" // a new, empty tmpfs
+	TypeProc  = "proc"  // a new procfs of the caller's PID namespace
+	// TypeMask hides: a read-only empty tmpfs over a directory, the null device (Source, Dev, Root) over a file.
+	TypeMask = "mask"
+	// TypeSelf is a part of the new root mounted on itself, so that it can have options of its own. Root is its path in the mount that holds it.
+	TypeSelf = "self"
+)
+
 // Mount is one row of the sandbox's mountinfo.
 type Mount struct {
 	Target string `json:"target"`
-	// Type is "bind", "tmpfs", "proc" or "mask" (a read-only empty tmpfs over a directory, the null device over a file).
 	Type   string `json:"type"`
 	Source string `json:"source,omitempty"`
+	// Dir says that the target is a directory.
+	Dir bool `json:"dir"`
+	// Device says that the source must be a character device, numbered as the null, zero, full, random and urandom devices are.
+	Device bool `json:"device,omitempty"`
 	// Dev and Root are what mountinfo must say of a bind.
 	Dev  string `json:"dev,omitempty"`
 	Root string `json:"root,omitempty"`
-	// Options are among "ro", "nosuid", "nodev", "noexec".
+	// Options are among "ro", "nosuid", "nodev", "noexec", "nosymfollow", sorted: all that the row must have, and no other.
 	Options []string `json:"options"`
-	// Size is the limit of a tmpfs in bytes; Mode its permission bits; UID and GID its owner.
-	Size int64  `json:"size,omitempty"`
-	Mode uint32 `json:"mode,omitempty"`
-	UID  int    `json:"uid,omitempty"`
-	GID  int    `json:"gid,omitempty"`
+	// Size is the limit of a tmpfs in bytes, Inodes of its files; Mode its permission bits; UID and GID its owner, as the launcher's user
+	// namespace numbers them.
+	Size   int64  `json:"size,omitempty"`
+	Inodes int64  `json:"inodes,omitempty"`
+	Mode   uint32 `json:"mode,omitempty"`
+	UID    int    `json:"uid,omitempty"`
+	GID    int    `json:"gid,omitempty"`
 }
 
-// File is a generated file of the root, owned by root, read-only.
+// File is a generated file of the root, owned by who makes it; its mount is read-only.
 type File struct {
 	Path    string `json:"path"`
 	Content string `json:"content"`

@@ -1,0 +1,12 @@
+package landlock
+
+// What a sandbox has only so that probes can try it. Both ends use these names: the root and the launcher make them, the child's table tries
+// them after landlock_restrict_self.
+const (
+	// ProbeFIFO is a FIFO without a reader, mode 0222, that no rule grants. Opening it with O_WRONLY|O_NONBLOCK answers EACCES within a
+	// domain, and ENXIO without one: harmless either way.
+	ProbeFIFO = "/.sandboxd-probe"
+	// ProbeSocket is the abstract name (after the NUL byte) of a SOCK_STREAM socket on which the launcher, who is in no domain, listens.
+	// connect(2) answers EPERM where the domain scopes abstract sockets (ABI 6), and succeeds where it doesn't.
+	ProbeSocket = "sandboxd-probe"
+)

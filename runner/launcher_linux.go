@@ -1,0 +1,4 @@
+package runner
+
+// RunLauncher is the launcher process.
+func RunLauncher(args []string) int { return 2 }

@@ -1,0 +1,24 @@
+package runner
+
+// Name is argv[0] and the command name of launcher and workers.
+const Name = "sandboxd-runner"
+
+// Main is the sandboxd-runner program: args are its whole argument vector. It returns the exit status.
+//
+//	sandboxd-runner launcher    set the sandbox up, then become "serve"        socket to the daemon on descriptor 3
+//	sandboxd-runner serve       start workers, reap                            the same, and the probe's listening socket on 4
+//	sandboxd-runner worker      one exec at a time                             socket to the daemon on descriptor 3
+func Main(args []string) int {
+	if len(args) != 2 {
+		return 2
+	}
+	switch args[1] {
+	case "launcher":
+		return RunLauncher(args)
+	case "serve":
+		return 2
+	case "worker":
+		return RunWorker(3)
+	}
+	return 2
+}
