@@ -13,8 +13,10 @@ import (
 type Config struct {
 	// Version is what status says.
 	Version string
-	// StateDir holds the daemon's own files; the audit log is in its folder "audit". Absolute.
+	// StateDir holds the daemon's own files. Absolute.
 	StateDir string
+	// AuditDir is where the audit log is; empty: the folder "audit" of StateDir.
+	AuditDir string
 	// PolicyDir is a bundle's directory; empty: the built-in one.
 	PolicyDir string
 	// ProfileDir has the seccomp profiles that type Localhost names; empty: none.
@@ -98,6 +100,7 @@ func (c Config) Validate() error {
 		check(time.Millisecond <= got && got <= time.Hour, field, "1ms..1h", got)
 	}
 	absolute("StateDir", c.StateDir, false)
+	absolute("AuditDir", c.AuditDir, true)
 	absolute("PolicyDir", c.PolicyDir, true)
 	absolute("ProfileDir", c.ProfileDir, true)
 	absolute("RunnerPath", c.RunnerPath, true)
@@ -128,4 +131,12 @@ func (c Config) Validate() error {
 	period("StopTimeout", c.StopTimeout)
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	return errors.Join(wrong...)
+}
+
+// auditDir is where the audit log is.
+func (c Config) auditDir() string {
+	if c.AuditDir != "" {
+		return c.AuditDir
+	}
+	return filepath.Join(c.StateDir, "audit")
 }
