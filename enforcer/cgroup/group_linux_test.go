@@ -1,0 +1,322 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer/procfs"
+	"github.com/sandboxd/sandboxd/test/kerneltest"
+	"golang.org/x/sys/unix"
+)
+
+func probeHost(t testing.TB) Host {
+	t.Helper()
+	self, err := procfs.Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	rows, err := self.Mounts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mounts []Mount
+	for _, row := range rows {
+		mounts = append(mounts, Mount{Type: row.Type, Root: row.Root, Target: row.Target, Options: row.SuperOptions})
+	}
+	own, err := self.Cgroup()
+	if err != nil {
+		t.Skip(err)
+	}
+	start, err := self.StartTime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace, err := self.Namespace("pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ProbeHost(mounts, own, Name(os.Getpid(), start, namespace))
+}
+
+// makeGroup makes this test's own group in Base.
+func makeGroup(t testing.TB) (Host, *Group) {
+	t.Helper()
+	kerneltest.Require(t, kerneltest.Root)
+	host := probeHost(t)
+	if host.Base == "" {
+		t.Skip(host.Why)
+	}
+	group, err := host.Make(host.Daemon, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := group.destroyWithin(10 * time.Second); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.EBADF) {
+			t.Error(err)
+		}
+	})
+	return host, group
+}
+
+func start(t testing.TB, group *Group, script string) *exec.Cmd {
+	t.Helper()
+	command := exec.Command("/bin/sh", "-c", script)
+	command.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group.FD()}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { command.Process.Kill(); command.Wait() })
+	return command
+}
+
+func bound(t testing.TB, limit time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestProbeLeavesNothing(t *testing.T) {
+	host := probeHost(t)
+	t.Logf("%+v", host)
+	if host.Base == "" {
+		t.Skip(host.Why)
+	}
+	left, err := filepath.Glob(filepath.Join(host.Base, "sandboxd-probe-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if kerneltest.Kernel("5.14") && !host.Kill {
+		t.Error("no cgroup.kill on a kernel that has it")
+	}
+}
+
+func TestKillEmptiesTheTree(t *testing.T) {
+	_, group := makeGroup(t)
+	exe, err := group.Sub("exec", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A tree that a signal to a process, a group or a session doesn't reach.
+	command := start(t, exe, `trap "" TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000') & sleep 1000`)
+	membership, err := os.ReadFile("/proc/" + strconv.Itoa(command.Process.Pid) + "/cgroup")
+	if err != nil || !strings.Contains(string(membership), "0::"+exe.Path()+"\n") {
+		t.Errorf("%s isn't in %s: %v", membership, exe.Path(), err)
+	}
+	if some, err := exe.Populated(); err != nil || !some {
+		t.Errorf("populated %v, %v", some, err)
+	}
+	if err := exe.WaitEmpty(bound(t, 20*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a group with processes: %v", err)
+	}
+	if err := exe.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := exe.WaitEmpty(bound(t, 10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := exe.Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := exe.Populated(); err == nil {
+		t.Error("a removed group still answers")
+	}
+}
+
+func TestWaitEmptyWithoutDeadline(t *testing.T) {
+	_, group := makeGroup(t)
+	command := start(t, group, "exec sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	result := make(chan error, 1)
+	go func() { result <- group.WaitEmpty(ctx) }()
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	go func() { result <- group.WaitEmpty(context.Background()) }()
+	command.Process.Kill()
+	command.Wait()
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOwnerMayCloneIntoTheGroup(t *testing.T) {
+	_, sandbox := makeGroup(t)
+	const worker, other = 61234, 61235
+	procs := func(group *Group) (uint32, uint32) {
+		var procs, kill unix.Stat_t
+		if err := unix.Fstatat(group.FD(), "cgroup.procs", &procs, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Fstatat(group.FD(), "cgroup.kill", &kill, 0); err != nil {
+			t.Fatal(err)
+		}
+		return procs.Uid, kill.Uid
+	}
+	owned, err := sandbox.Sub("owned", worker, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exe, err := owned.Sub("exec", worker, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	workers, err := owned.Sub("workers", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []*Group{owned, exe} {
+		if procs, rest := procs(group); procs != worker || rest != 0 {
+			t.Errorf("%s: cgroup.procs belongs to %d, cgroup.kill to %d", group.Path(), procs, rest)
+		}
+	}
+	move := func(uid uint32) error {
+		start(t, workers, "exec sleep 1000")
+		mover := exec.Command("/bin/sh", "-c", `echo $$ > "$1"`, "sh", filepath.Join(exe.Dir(), "cgroup.procs"))
+		mover.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: workers.FD(), Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		return mover.Run()
+	}
+	if err := move(worker); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	if err := move(other); err == nil {
+		t.Error("another uid moved itself into the group")
+	}
+}
+
+func TestFreeze(t *testing.T) {
+	host, group := makeGroup(t)
+	if !host.Freeze {
+		t.Skip("no cgroup.freeze")
+	}
+	start(t, group, "exec sleep 1000")
+	for _, frozen := range []bool{true, false} {
+		if err := group.Freeze(frozen); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]string{true: "1", false: "0"}[frozen]
+		for deadline := time.Now().Add(5 * time.Second); ; {
+			events, err := group.read("cgroup.events")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _ := field(events, "frozen"); got == want {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("frozen isn't %s: %s", want, events)
+			}
+		}
+	}
+}
+
+func TestSubRefusesNames(t *testing.T) {
+	_, group := makeGroup(t)
+	for _, name := range []string{"", ".", "..", "a/b", "/", "a\nb"} {
+		if sub, err := group.Sub(name, -1, true); err == nil {
+			sub.Remove()
+			t.Errorf("%q was made", name)
+		}
+	}
+	if _, err := group.Read([]string{"../cgroup.procs"}); err == nil {
+		t.Error("a file outside of the group was read")
+	}
+	if err := group.Set(map[string]string{"no.such": "1"}); !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EACCES) {
+		t.Errorf("a file that isn't there: %v", err)
+	}
+}
+
+func TestCleanStale(t *testing.T) {
+	host, group := makeGroup(t)
+	_, startTime, namespace, _ := parseName(host.Daemon)
+	make := func(pid int, ns uint64) *Group {
+		made, err := host.Make(Name(pid, startTime+1, ns), -1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	dead, alive, foreign := make(4_000_001, namespace), make(4_000_002, namespace), make(4_000_003, namespace+1)
+	defer alive.Remove()
+	defer foreign.Remove()
+	exe, err := dead.Sub("exec", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := start(t, exe, "setsid sleep 1000")
+	err = host.CleanStale(func(pid int, _ uint64) bool { return pid == os.Getpid() || pid == 4_000_002 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state, err := left.Process.Wait(); err != nil || state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("what the dead daemon left: %v, %v", state, err)
+	}
+	if _, err := os.Stat(dead.Dir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the dead daemon's group: %v", err)
+	}
+	for _, kept := range []*Group{group, alive, foreign} {
+		if _, err := os.Stat(kept.Dir()); err != nil {
+			t.Errorf("%s: %v", kept.Path(), err)
+		}
+	}
+}
+
+// Needs a host whose version 2 hierarchy has the controllers (a virtual machine where the test host is hybrid).
+func TestLimitsHold(t *testing.T) {
+	host, group := makeGroup(t)
+	if len(host.Controllers) < 4 {
+		t.Skip(host.Why)
+	}
+	exe, err := group.Sub("exec", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"memory.max": "33554432", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "20", "cpu.max": "50000 100000"}
+	if _, err := os.Stat(filepath.Join(exe.Dir(), "memory.swap.max")); err != nil {
+		delete(want, "memory.swap.max")
+	}
+	if err := exe.Set(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := exe.Read([]string{"memory.max", "memory.oom.group", "pids.max", "cpu.max"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range got {
+		if value != want[name] {
+			t.Errorf("%s is %q, want %q", name, value, want[name])
+		}
+	}
+	command := start(t, exe, `a=x; while :; do a="$a$a"; done`)
+	if err := command.Wait(); err == nil {
+		t.Error("it ate all memory")
+	}
+	if kills, err := exe.OOMKills(); err != nil || kills < 1 {
+		t.Errorf("OOM kills %d, %v", kills, err)
+	}
+}
+
+func BenchmarkGroup(b *testing.B) {
+	_, group := makeGroup(b)
+	for b.Loop() {
+		exe, err := group.Sub("exec", 61234, true)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := exe.WaitEmpty(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		if err := exe.Remove(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
