@@ -180,7 +180,7 @@ func proofOf(v policy.Verdict, all bool) Proof {
 		},
 	}
 	if len(v.Rows) > 0 {
-		proof.Digest = ""
+		proof.Digest = policy.Digest(v)
 	}
 	if all {
 		proof.Rows = v.Rows

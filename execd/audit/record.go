@@ -35,7 +35,7 @@ type Record struct {
 	Sandbox string         `json:"sandbox,omitempty"`
 	Caller  *policy.Caller `json:"caller,omitempty"`
 	// DryRun marks a decision that was asked for its own sake.
-	DryRun  bool     `json:"dryRun,omitempty"`
+	DryRun  bool     `json:"dryRun,omitzero"`
 	Request *Request `json:"request,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
@@ -100,7 +100,7 @@ type Ending struct {
 	Outcome         string  `json:"outcome"`
 	ExitCode        *int    `json:"exitCode"`
 	Signal          *int    `json:"signal"`
-	OOMKills        int64   `json:"oomKills,omitempty"`
+	OOMKills        int64   `json:"oomKills,omitzero"`
 	TreeEmpty       bool    `json:"treeEmpty"`
 	DurationSeconds float64 `json:"durationSeconds"`
 	CPUSeconds      float64 `json:"cpuSeconds"`
@@ -124,8 +124,8 @@ type Daemon struct {
 type Seam struct {
 	// File is the file before this one, Sequence its last record.
 	File     string `json:"file,omitempty"`
-	Sequence int64  `json:"sequence,omitempty"`
+	Sequence int64  `json:"sequence,omitzero"`
 	// CutBytes were taken off the end of File, with this digest.
-	CutBytes  int64  `json:"cutBytes,omitempty"`
+	CutBytes  int64  `json:"cutBytes,omitzero"`
 	CutDigest string `json:"cutDigest,omitempty"`
 }

@@ -1,0 +1,154 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// Options of a log.
+type Options struct {
+	// FileBytes is when a new file begins; 0: 64 MiB.
+	FileBytes int64
+	// Now gives the time of a record; nil: time.Now.
+	Now func() time.Time
+
+	// open opens a file of the log for appending; nil: the real one. Tests put faults under the log here.
+	open func(path string) (file, error)
+}
+
+// file is what the writer does with a file.
+type file interface {
+	Write([]byte) (int, error)
+	Sync() error
+	Truncate(size int64) error
+	Close() error
+}
+
+// ErrBroken says that a write or a sync has failed before: nothing is recorded until [Log.Reopen] succeeds.
+var ErrBroken = errors.New("audit: the log is broken")
+
+// ErrClosed says that the log was closed.
+var ErrClosed = errors.New("audit: the log is closed")
+
+// Log is the open log. Its methods may be called at the same time.
+type Log struct {
+	dir     string
+	options Options
+	lock    *os.File
+	// unfinished is what Open found: see [Log.Unfinished].
+	unfinished []Unfinished
+
+	queue chan *request
+	ended chan struct{} // closed when the writer is gone
+
+	mu     sync.Mutex // guards what follows; the writer alone writes to position
+	closed bool
+	broken error
+	last   int64
+}
+
+// request is something that the writer is asked for: a record, or a reopening.
+type request struct {
+	members []byte
+	// durable waits for the sync; else the answer comes after the write.
+	durable bool
+	reopen  bool
+	answer  chan answer // buffered: the writer never waits for who asks
+}
+
+type answer struct {
+	sequence int64
+	err      error
+}
+
+// Append adds a record and returns its sequence number once it is on the disk. When ctx ends first the record's fate is unknown, which is an
+// error: what depends on the record must not happen.
+func (l *Log) Append(ctx context.Context, r Record) (sequence int64, err error) {
+	return l.add(ctx, r, true)
+}
+
+// Note adds a record and returns once the kernel has it, so that it outlives this process; the sync follows at once. It is for records
+// that nothing waits for, such as an outcome. If the sync fails the log is broken for all that comes later.
+func (l *Log) Note(ctx context.Context, r Record) (sequence int64, err error) {
+	return l.add(ctx, r, false)
+}
+
+func (l *Log) add(ctx context.Context, r Record, durable bool) (int64, error) {
+	members, err := encodeRecord(r)
+	if err != nil {
+		return 0, err
+	}
+	return l.ask(ctx, &request{members: members, durable: durable, answer: make(chan answer, 1)})
+}
+
+// Reopen tries a broken log again: the file is cut back to its last durable record and a record says so. It does nothing to a log that works.
+func (l *Log) Reopen(ctx context.Context) error {
+	_, err := l.ask(ctx, &request{reopen: true, answer: make(chan answer, 1)})
+	return err
+}
+
+func (l *Log) ask(ctx context.Context, r *request) (int64, error) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		return 0, ErrClosed
+	}
+	select {
+	case l.queue <- r:
+	case <-l.ended:
+		return 0, ErrClosed
+	case <-ctx.Done():
+		return 0, fmt.Errorf("audit: not recorded: %w", context.Cause(ctx))
+	}
+	select {
+	case a := <-r.answer:
+		return a.sequence, a.err
+	case <-l.ended:
+		// The writer answers all it took before it ends.
+		select {
+		case a := <-r.answer:
+			return a.sequence, a.err
+		default:
+			return 0, ErrClosed
+		}
+	case <-ctx.Done():
+		return 0, fmt.Errorf("audit: the record's fate is unknown: %w", context.Cause(ctx))
+	}
+}
+
+// Unfinished are the execs that were released and whose outcome the log doesn't have, as Open found them: their daemon died, and they with it.
+func (l *Log) Unfinished() []Unfinished { return l.unfinished }
+
+// Err is why the log is broken, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.broken
+}
+
+// Last is the sequence number of the last record that the disk has.
+func (l *Log) Last() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// Close writes what was appended before it, and gives the log back for another writer.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		<-l.ended
+		return nil
+	}
+	l.closed = true
+	l.mu.Unlock()
+	l.queue <- nil
+	<-l.ended
+	return l.lock.Close()
+}

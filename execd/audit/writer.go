@@ -1,0 +1,247 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// maxBatch bounds the records that share one write and one sync.
+const maxBatch = 256
+
+// writer is the one goroutine that writes, with the place where the next line goes.
+type writer struct {
+	log  *Log
+	file file
+	position
+	// durable is where the file can be cut back to: the end of the last record that was synced.
+	durable position
+	buffer  []byte
+}
+
+// position is a place between two lines of the log.
+type position struct {
+	path string
+	// size is of the file, last the number of the record before, prev that record's digest.
+	size int64
+	last int64
+	prev string
+}
+
+// run takes what is asked until it gets nil.
+func (w *writer) run() {
+	defer close(w.log.ended)
+	for open := true; open; {
+		var batch []*request
+		batch, open = w.gather()
+		w.take(batch)
+	}
+	if w.file != nil {
+		w.file.Close()
+	}
+}
+
+// gather waits for a request and takes all that wait behind it. A nil request is the last.
+func (w *writer) gather() (batch []*request, open bool) {
+	for r := <-w.log.queue; r != nil; {
+		if batch = append(batch, r); len(batch) == maxBatch {
+			return batch, true
+		}
+		select {
+		case r = <-w.log.queue:
+		default:
+			return batch, true
+		}
+	}
+	return batch, false
+}
+
+// take records a batch: one write, the early answers, one sync, the others.
+func (w *writer) take(batch []*request) {
+	numbers := make([]int64, len(batch))
+	err := w.log.Err()
+	for _, r := range batch {
+		if r.reopen && err != nil {
+			err = w.reopen()
+			w.mark(err)
+		}
+	}
+	if err == nil {
+		err = w.write(batch, numbers)
+		w.mark(err)
+	}
+	for i, r := range batch {
+		if !r.durable || err != nil {
+			r.answer <- answerOf(numbers[i], err)
+		}
+	}
+	if err != nil {
+		return
+	}
+	if err = w.sync(); err != nil {
+		w.mark(err)
+	}
+	for i, r := range batch {
+		if r.durable {
+			r.answer <- answerOf(numbers[i], err)
+		}
+	}
+}
+
+func answerOf(sequence int64, err error) answer {
+	if err != nil {
+		return answer{0, fmt.Errorf("%w: %w", ErrBroken, err)}
+	}
+	return answer{sequence, nil}
+}
+
+// mark says that the log is broken by err, or whole when err is nil.
+func (w *writer) mark(err error) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	w.log.broken = err
+}
+
+// write gives every record of a batch its place and hands the lines to the kernel. A full file ends before a batch, never within one.
+func (w *writer) write(batch []*request, numbers []int64) error {
+	if w.size >= w.log.options.FileBytes {
+		if err := w.rotate(); err != nil {
+			return err
+		}
+	}
+	next, now := w.position, w.log.options.Now()
+	w.buffer = w.buffer[:0]
+	for i, r := range batch {
+		if r.reopen {
+			continue
+		}
+		next.last++
+		w.buffer, next.prev = appendLine(w.buffer, next.last, now, next.prev, r.members)
+		numbers[i] = next.last
+	}
+	return w.flush(next)
+}
+
+// flush writes the buffer and moves to the position behind it.
+func (w *writer) flush(next position) error {
+	if len(w.buffer) == 0 {
+		return nil
+	}
+	if _, err := w.file.Write(w.buffer); err != nil {
+		return err
+	}
+	next.size += int64(len(w.buffer))
+	w.position = next
+	return nil
+}
+
+// sync makes what was written durable.
+func (w *writer) sync() error {
+	if w.position == w.durable {
+		return nil
+	}
+	if err := w.file.Sync(); err != nil {
+		return fmt.Errorf("fdatasync: %w", err)
+	}
+	w.durable = w.position
+	w.log.mu.Lock()
+	w.log.last = w.last
+	w.log.mu.Unlock()
+	return nil
+}
+
+// rotate goes on in a new file, whose first record says where the chain comes from. The old file is durable by then.
+func (w *writer) rotate() error {
+	if err := w.sync(); err != nil {
+		return err
+	}
+	old := w.position
+	path := filepath.Join(w.log.dir, fileName(old.last+1))
+	opened, err := w.open(path)
+	if err != nil {
+		return err
+	}
+	w.file.Close()
+	w.file = opened
+	w.position = position{path: path, last: old.last, prev: old.prev}
+	return w.own(Record{Type: TypeRotate, Seam: &Seam{File: filepath.Base(old.path), Sequence: old.last}})
+}
+
+// own writes and syncs a record of the writer itself.
+func (w *writer) own(r Record) error {
+	members, err := encodeRecord(r)
+	if err != nil {
+		return err
+	}
+	next := w.position
+	next.last++
+	w.buffer, next.prev = appendLine(w.buffer[:0], next.last, w.log.options.Now(), next.prev, members)
+	if err := w.flush(next); err != nil {
+		return err
+	}
+	return w.sync()
+}
+
+// open opens a file of the log and makes its name durable.
+func (w *writer) open(path string) (file, error) {
+	opened, err := w.log.options.open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := syncDir(w.log.dir); err != nil {
+		opened.Close()
+		return nil, err
+	}
+	return opened, nil
+}
+
+// reopen cuts the file back to the last durable record, since what is behind it was answered with an error and nothing depends on it, and goes on there.
+func (w *writer) reopen() error {
+	if w.file != nil {
+		w.file.Close()
+		w.file = nil
+	}
+	if w.path != w.durable.path {
+		// The rotation failed: its file has no durable record.
+		if err := os.Remove(w.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	opened, err := w.open(w.durable.path)
+	if err != nil {
+		return err
+	}
+	w.file, w.position = opened, w.durable
+	if err := opened.Truncate(w.durable.size); err != nil {
+		return err
+	}
+	return w.own(Record{Type: TypeReopen, Seam: &Seam{File: filepath.Base(w.durable.path), Sequence: w.durable.last}})
+}
+
+// openFile is the real open: O_APPEND, so that every write goes to the end.
+func openFile(path string) (file, error) {
+	opened, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{opened}, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Sync() error { return datasync(f.File) }
+
+func (o Options) withDefaults() Options {
+	if o.FileBytes == 0 {
+		o.FileBytes = 64 << 20
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.open == nil {
+		o.open = openFile
+	}
+	return o
+}
