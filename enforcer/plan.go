@@ -18,7 +18,10 @@ type SandboxPlan struct {
 	Worker Identity `json:"worker"`
 	// Child are the ids that execs get unless they ask for others.
 	Child Identity `json:"child"`
-	// Host ids that the user namespace maps Worker and Child from; equal to them without a user namespace.
+	// Outside are the ids that the user namespace maps Worker and Child from, which are the same there: one uid is all that an ordinary user
+	// has. Without a user namespace it equals Worker.
+	Outside Identity `json:"outside"`
+	// Degraded has what this place lacks, whatever policy says of it.
 	Degraded []string `json:"degraded,omitempty"`
 }
 

@@ -1,20 +1,112 @@
 package enforcer
 
-import "errors"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/enforcer/mount"
+)
 
 // SandboxSpec is what one sandbox is asked to be.
 type SandboxSpec struct {
 	// Show are paths to show besides the default ones; each must be among the Host's sources.
 	Show []string
-	// TmpBytes and WorkBytes are the size limits of /tmp and /work (and of /dev/shm, as /tmp), > 0.
+	// TmpBytes and WorkBytes are the size limits of /tmp (and of /dev/shm) and of /work, at least 64 KiB.
 	TmpBytes, WorkBytes int64
 	// Worker and Child are the ids of launcher and workers, and of children, when the daemon is root; ignored otherwise.
 	Worker, Child Identity
-	// Hostname is a DNS label, at most 63 bytes.
+	// Hostname is a DNS label: lower-case letters, digits and dashes, at most 63.
 	Hostname string
 }
 
+// InsideID is the only uid and gid of a sandbox in a user namespace.
+const InsideID = 1000
+
+// minTmpfs is the smallest size of a tmpfs that a sandbox can do something with.
+const minTmpfs = 64 << 10
+
 // BuildSandbox makes a spec concrete for this host, or refuses with a [*RefusedError].
 func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
-	return SandboxPlan{}, errors.ErrUnsupported
+	plan := SandboxPlan{Namespaces: []string{"ipc", "mnt", "net", "pid", "uts"}, Hostname: s.Hostname, Worker: s.Worker, Child: s.Child, Outside: s.Worker}
+	if h.UID != 0 {
+		if !h.UserNamespaces {
+			return SandboxPlan{}, &RefusedError{Field: "sandbox", Message: "an ordinary user needs a user namespace for a sandbox, and this kernel refuses one",
+				HowTo: "run sandboxd as root, or allow user namespaces (user.max_user_namespaces, kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)"}
+		}
+		plan.Namespaces = append(plan.Namespaces, "user")
+		plan.Worker = Identity{UID: InsideID, GID: InsideID}
+		plan.Child = plan.Worker
+		plan.Outside = Identity{UID: h.UID, GID: h.GID}
+		plan.Degraded = append(plan.Degraded,
+			"ids.separate: one uid is all that an ordinary user has, so launcher, workers and children share it",
+			"ids.groups: the user's supplementary groups stay, since a user namespace of one id can't drop them")
+	}
+	if err := checkIdentities(h, plan); err != nil {
+		return SandboxPlan{}, err
+	}
+	if !hostname(s.Hostname) {
+		return SandboxPlan{}, &RefusedError{Field: "sandbox.hostname", Message: fmt.Sprintf("%q is not a DNS label", s.Hostname),
+			HowTo: "use at most 63 lower-case letters, digits and dashes, with no dash at either end"}
+	}
+	for field, size := range map[string]int64{"sandbox.tmpBytes": s.TmpBytes, "sandbox.workBytes": s.WorkBytes} {
+		if size < minTmpfs {
+			return SandboxPlan{}, &RefusedError{Field: field, Message: fmt.Sprintf("%d bytes are too few", size), HowTo: fmt.Sprintf("ask for %d or more", minTmpfs)}
+		}
+	}
+	owner := Identity{} // root, where the user namespace has one
+	if plan.UserNamespace() {
+		owner = plan.Worker
+	}
+	root, err := buildRoot(h, s, owner, plan.Child)
+	if err != nil {
+		return SandboxPlan{}, err
+	}
+	plan.Root = root
+	return plan, nil
+}
+
+// checkIdentities refuses ids that are somebody else's. setresuid(2) takes -1 for "leave it": such a child would stay who the worker is.
+func checkIdentities(h Host, p SandboxPlan) error {
+	refuse := func(message string) error {
+		return &RefusedError{Field: "sandbox.identity", Message: message, HowTo: "give each sandbox two uids of its own from a range that nobody else uses"}
+	}
+	for name, id := range map[string]Identity{"worker": p.Worker, "child": p.Child} {
+		// 1<<32-1 is -1, and 1<<16-1 was, for 16 bit calls.
+		if id.UID <= 0 || id.GID <= 0 || id.UID >= 1<<32-1 || id.GID >= 1<<32-1 || id.UID == 1<<16-1 || id.GID == 1<<16-1 {
+			return refuse(fmt.Sprintf("%s: uid %d, gid %d: neither may be 0 or -1", name, id.UID, id.GID))
+		}
+	}
+	if h.UID == 0 && (p.Worker.UID == p.Child.UID || p.Worker.GID == p.Child.GID) {
+		return refuse(fmt.Sprintf("worker and child share uid %d or gid %d, so a child could signal and trace its worker", p.Worker.UID, p.Worker.GID))
+	}
+	if len(p.Worker.Groups) != 0 {
+		return refuse(fmt.Sprintf("the worker has supplementary groups %v", p.Worker.Groups))
+	}
+	// A worker changes its uid; what setresuid(2) leaves dumpable for a moment, another process of that uid can write to.
+	if h.SuidDumpable == 1 {
+		return &RefusedError{Field: "sandbox.identity", Message: "fs.suid_dumpable is 1: processes that change their uid can be traced",
+			HowTo: "sysctl fs.suid_dumpable=0"}
+	}
+	return nil
+}
+
+func hostname(name string) bool {
+	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(c rune) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' })
+}
+
+// UserNamespace says that the sandbox has a user namespace of its own.
+func (p SandboxPlan) UserNamespace() bool { return slices.Contains(p.Namespaces, "user") }
+
+// Mounted finds the mount of a target in the plan.
+func (p SandboxPlan) Mounted(target string) (mount.Mount, bool) {
+	for _, m := range p.Root.Mounts {
+		if m.Target == target {
+			return m, true
+		}
+	}
+	return mount.Mount{}, false
 }

@@ -1,9 +1,185 @@
 package enforcer
 
-import "errors"
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 
-// SandboxState is what the kernel says of a launcher, and so of its sandbox.
-type SandboxState struct{}
+	"golang.org/x/sys/unix"
 
-// ObserveSandbox reads the state of the launcher pid. A process that has ended is an error that wraps [os.ErrProcessDone].
-func ObserveSandbox(pid int) (SandboxState, error) { return SandboxState{}, errors.ErrUnsupported }
+	"github.com/sandboxd/sandboxd/enforcer/procfs"
+)
+
+// ObserveSandbox reads the state of the launcher pid, which must be a child that nobody has waited for yet, so that the number stays its own.
+// A process that has ended is an error that wraps [os.ErrProcessDone].
+func ObserveSandbox(pid int) (SandboxState, error) {
+	process, err := procfs.Open(pid)
+	if err != nil {
+		return SandboxState{}, err
+	}
+	defer process.Close()
+	var state SandboxState
+	for _, read := range []func(*procfs.Process, *SandboxState) error{
+		observeProcess, observeMounts, observeNamespaces, observeNetwork, observeHostname,
+	} {
+		if err := read(process, &state); err != nil {
+			if process.Ended() {
+				return SandboxState{}, fmt.Errorf("launcher %d: %w", pid, os.ErrProcessDone)
+			}
+			return SandboxState{}, fmt.Errorf("launcher %d: %w", pid, err)
+		}
+	}
+	return state, nil
+}
+
+func observeProcess(p *procfs.Process, s *SandboxState) (err error) {
+	if s.Threads, err = p.Threads(); err != nil {
+		return err
+	}
+	if s.FDs, err = p.FDs(); err != nil {
+		return err
+	}
+	if s.Exe, err = p.Link("exe"); err != nil {
+		return err
+	}
+	if s.ExeID, err = p.Identity("exe"); err != nil {
+		return err
+	}
+	if s.Root, err = p.Link("root"); err != nil {
+		return err
+	}
+	if s.RootID, err = p.Identity("root"); err != nil {
+		return err
+	}
+	s.EnvironOwner, err = p.Owner("environ")
+	return err
+}
+
+// observeMounts reads the mounts of the launcher, and the device numbers of the daemon's own: a file system that both see isn't new.
+func observeMounts(p *procfs.Process, s *SandboxState) (err error) {
+	if s.Mounts, err = p.Mounts(); err != nil {
+		return err
+	}
+	self, err := procfs.Open(os.Getpid())
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	outside, err := self.Mounts()
+	if err != nil {
+		return err
+	}
+	s.HostDevices = map[string]bool{}
+	for _, m := range outside {
+		s.HostDevices[m.Dev] = true
+	}
+	s.Owners = map[string]Owner{}
+	for _, m := range s.Mounts {
+		if m.Type != "tmpfs" {
+			continue
+		}
+		var stat unix.Stat_t
+		if err := unix.Lstat(rootOf(s)+m.Target, &stat); err != nil {
+			return fmt.Errorf("stat %s: %w", m.Target, err)
+		}
+		s.Owners[m.Target] = Owner{UID: int(stat.Uid), GID: int(stat.Gid), Mode: stat.Mode & 0o7777}
+	}
+	return nil
+}
+
+// rootOf is the launcher's root, through the link that the kernel follows by object.
+func rootOf(s *SandboxState) string { return "/proc/" + strconv.Itoa(s.Threads[0].TGID) + "/root" }
+
+func observeNamespaces(p *procfs.Process, s *SandboxState) error {
+	s.Namespaces = map[string]uint64{}
+	for _, name := range NamespaceNames {
+		inode, err := p.Namespace(name)
+		if err != nil {
+			return err
+		}
+		s.Namespaces[name] = inode
+	}
+	for name, into := range map[string]*[][3]uint32{"uid_map": &s.UIDMap, "gid_map": &s.GIDMap} {
+		ids, err := p.IDMap(name)
+		if err != nil {
+			return err
+		}
+		*into = ids
+	}
+	groups, err := os.ReadFile(rootOf(s)[:len(rootOf(s))-len("root")] + "setgroups")
+	s.SetGroups = strings.TrimSpace(string(groups))
+	return err
+}
+
+// observeNetwork reads the links, addresses and routes of the launcher's network namespace: /proc/PID/net is that process's own.
+func observeNetwork(_ *procfs.Process, s *SandboxState) error {
+	dir := strings.TrimSuffix(rootOf(s), "root") + "net/"
+	for _, table := range []struct {
+		name   string
+		header int // lines
+		column int // of the device's name; -1 is the last
+		into   *[]string
+	}{{"dev", 2, 0, &s.Links}, {"route", 1, 0, &s.Routes}, {"ipv6_route", 0, -1, &s.Routes6}, {"if_inet6", 0, -1, &s.Addresses6}} {
+		data, err := os.ReadFile(dir + table.name)
+		if os.IsNotExist(err) && strings.Contains(table.name, "6") {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+		for _, line := range lines[min(table.header, len(lines)):] {
+			fields := strings.Fields(line)
+			if len(fields) == 0 {
+				continue
+			}
+			column := table.column
+			if column < 0 {
+				column = len(fields) - 1
+			}
+			*table.into = append(*table.into, strings.TrimSuffix(fields[column], ":"))
+		}
+		slices.Sort(*table.into)
+		*table.into = slices.Compact(*table.into)
+	}
+	return nil
+}
+
+// observeHostname asks for the name in the launcher's UTS namespace. /proc/sys/kernel/hostname is the reader's own, whatever path leads to
+// it, so the only way is to be there for a moment: a thread of its own enters, asks, and comes back. An ordinary user may not enter, though
+// he made it (setns(2): CAP_SYS_ADMIN in his *own* user namespace as well); then the name stays empty and only the launcher can say it.
+func observeHostname(p *procfs.Process, s *SandboxState) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	theirs, err := os.Open(strings.TrimSuffix(rootOf(s), "root") + "ns/uts")
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	ours, err := os.Open("/proc/thread-self/ns/uts")
+	if err != nil {
+		return err
+	}
+	defer ours.Close()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		var name unix.Utsname
+		err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWUTS)
+		if err == nil {
+			err = unix.Uname(&name)
+			if unix.Setns(int(ours.Fd()), unix.CLONE_NEWUTS) == nil {
+				runtime.UnlockOSThread()
+			} // else the thread ends with this goroutine, and no other code runs on it
+		} else {
+			runtime.UnlockOSThread()
+		}
+		s.Hostname, s.HostnameRead = unix.ByteSliceToString(name.Nodename[:]), err == nil
+		done <- err
+	}()
+	return <-done
+}

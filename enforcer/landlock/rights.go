@@ -22,6 +22,7 @@ var generations = []generation{
 	{abi: 6, scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL},
 	// 7 (audit) and 8 (all threads) added no right.
 	{abi: 9, fs: unix.LANDLOCK_ACCESS_FS_RESOLVE_UNIX},
+	{abi: 10, net: unix.LANDLOCK_ACCESS_NET_BIND_UDP | unix.LANDLOCK_ACCESS_NET_CONNECT_SEND_UDP},
 }
 
 // Rights that rules of a sandbox grant. [For] takes away what its ABI doesn't know.

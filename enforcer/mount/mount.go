@@ -7,8 +7,9 @@ package mount
 
 // The uses of a Source.
 const (
-	// Show: a file, directory or symlink that the sandbox sees, read-only.
+	// Show: a file, directory or symlink that the sandbox sees, read-only. Sub: what is mounted beneath such a directory.
 	Show = "show"
+	Sub  = "sub"
 	// Device: a character device whose number was compared with the kernel's own for that name.
 	Device = "device"
 	// Hide and Freeze are paths of /proc that this kernel has, to be masked and to be made read-only.
@@ -19,8 +20,10 @@ const (
 // Source is a file or directory of the host that roots are made from, with what mountinfo will say of a bind of it.
 type Source struct {
 	Path string `json:"path"`
-	// Use is "show", "device", "hide" or "freeze".
+	// Use is one of the constants above.
 	Use string `json:"use"`
+	// For is the configured path that brought it in; empty: every sandbox shows it.
+	For string `json:"for,omitempty"`
 	// Dev is "major:minor" and Root the path within that file system, of the mount that holds Path: fields 3 and 4 of mountinfo.
 	Dev  string `json:"dev"`
 	Root string `json:"root"`
@@ -49,6 +52,9 @@ const (
 	TypeMask = "mask"
 	// TypeSelf is a part of the new root mounted on itself, so that it can have options of its own. Root is its path in the mount that holds it.
 	TypeSelf = "self"
+	// TypeSub came with the bind above it: what the host has mounted beneath that directory. It can't be left out: in a user namespace the
+	// kernel refuses to show what another mount covers.
+	TypeSub = "sub"
 )
 
 // Mount is one row of the sandbox's mountinfo.
