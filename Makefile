@@ -1,0 +1,73 @@
+# What a person types. CI runs `make test`. Every tool is pinned.
+
+export GOTOOLCHAIN = auto
+export CGO_ENABLED = 0
+
+GO            = go
+GOLANGCI      = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+BIN           = bin
+FUZZTIME     ?= 10s
+BUILD         = $(GO) build -trimpath
+
+# Recorded client traffic that conformance tests replay, when it lies beside the repository; a path of your own works too.
+ifneq ($(wildcard ../shared/conformance),)
+export SANDBOXD_CONFORMANCE ?= $(abspath ../shared/conformance)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test test-tools test-style test-packages test-oracles test-mutations test-user lint bench fuzz fmt clean
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/sandboxd and bin/sandboxd-runner
+	$(BUILD) -o $(BIN)/sandboxd ./cmd/sandboxd
+	$(BUILD) -ldflags '-s -w' -o $(BIN)/sandboxd-runner ./cmd/sandboxd-runner
+
+run: build ## build, then the demonstration (as root: every mechanism)
+	$(BUILD) -ldflags '-s -w' -o $(BIN)/probe ./test/probe
+	$(BUILD) -tags sabotage -o $(BIN)/sabotage/sandboxd ./cmd/sandboxd
+	$(BUILD) -tags sabotage -ldflags '-s -w' -o $(BIN)/sabotage/sandboxd-runner ./cmd/sandboxd-runner
+	test/demo/run.sh $(BIN)
+
+test: test-tools test-style test-packages test-oracles test-mutations test-user ## install what tests need, run everything
+
+test-tools:
+	@test/tools.sh
+
+test-style:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) vet -tags sabotage ./...
+	GOARCH=arm64 $(GO) vet ./cmd/sandboxd-runner ./runner/... ./enforcer/... ./test/probe
+
+# The race detector needs cgo. Packages are tested one at a time: kernel tests count processes, groups and descriptors.
+test-packages:
+	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $$($(GO) list ./... | grep -v /test/mutation)
+
+test-oracles:
+	cd test/oracle && CGO_ENABLED=1 SANDBOXD_REQUIRE_ORACLES=1 $(GO) test -timeout 15m ./...
+
+test-mutations:
+	$(GO) test -tags sabotage -timeout 15m ./test/mutation
+
+# The same tests once more without privilege. As an ordinary user `make test` has only this kind.
+test-user: build
+	@test/user.sh $(BIN)
+
+lint: ## gofmt, go vet, golangci-lint
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) run $(GOLANGCI) run ./...
+
+bench: ## ratios to a bare spawn, measured in one interleaved run
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m -v ./test/bench
+
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@test/fuzz.sh $(FUZZTIME)
+
+fmt: ## gofmt
+	gofmt -w $$(git ls-files '*.go')
+
+clean: ## remove what was built
+	rm -rf $(BIN)

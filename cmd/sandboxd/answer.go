@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// answer is how a reply is shown.
+type answer struct {
+	json    bool // the whole reply on stdout, in place of the output
+	explain bool // verdict or reasons as a table on stderr
+	value   bool // a returned value on stdout, after the output
+}
+
+func (a *answer) register(f *flagSet) {
+	f.BoolVar(&a.json, "json", false, "print the whole reply as JSON in place of the output")
+	f.BoolVar(&a.explain, "explain", false, "print the verdict, or the reasons of a no, as a table on stderr")
+}
+
+// sink passes output through as it comes, or nil when the reply is printed whole.
+func (a *answer) sink(p *program) execd.Sink {
+	if a.json {
+		return nil
+	}
+	return passThrough{p}
+}
+
+// passThrough writes the child's bytes to our own streams, unchanged.
+type passThrough struct{ p *program }
+
+func (passThrough) Decision(policy.Decision) {}
+
+func (t passThrough) Output(stream string, chunk []byte) {
+	to := t.p.stdout
+	if stream == "stderr" {
+		to = t.p.stderr
+	}
+	_, _ = to.Write(chunk) // a reader that went away is no reason to change the outcome
+}
+
+func (a *answer) show(p *program, reply execd.Reply) error {
+	if a.explain && !a.json {
+		explain(p, reply)
+	}
+	if a.json {
+		return printJSON(p.stdout, reply)
+	}
+	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValueHow != "none" {
+		fmt.Fprintf(p.stdout, "%s\n", reply.ReturnValue)
+	}
+	for _, note := range notes(reply) {
+		p.complain(fmt.Errorf("%s", note))
+	}
+	return nil
+}
+
+// printJSON prints one line, or several on a terminal.
+func printJSON(to *os.File, value any) error {
+	var options []json.Options
+	if isTerminal(to) {
+		options = append(options, jsontext.WithIndent("  "))
+	}
+	text, err := json.Marshal(value, options...)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(to, "%s\n", text)
+	return err
+}
+
+// notes say what a person can't see from output and exit status alone, and what to do about it.
+func notes(r execd.Reply) []string {
+	var lines []string
+	if text := ending(r); text != "" {
+		lines = append(lines, text)
+	}
+	for _, stream := range []struct {
+		name string
+		cut  bool
+		all  int64
+	}{{"stdout", r.Truncated.Stdout, r.Bytes.Stdout}, {"stderr", r.Truncated.Stderr, r.Bytes.Stderr}} {
+		if stream.cut {
+			lines = append(lines, fmt.Sprintf("%s is cut: %d bytes were written; limits.outputBytes says how many are kept", stream.name, stream.all))
+		}
+	}
+	if r.ReturnValueReason != "" {
+		lines = append(lines, "return value: "+r.ReturnValueReason)
+	}
+	if !r.TreeEmpty && ran(r.Outcome) {
+		lines = append(lines, "processes of this exec may still be there: the kernel did not say that all are gone")
+	}
+	if len(r.Verdict.Degraded) > 0 {
+		lines = append(lines, "degraded: "+strings.Join(r.Verdict.Degraded, "; "))
+	}
+	return lines
+}
+
+// ran says whether the program was released, so that there was a tree.
+func ran(o execd.Outcome) bool {
+	switch o {
+	case execd.OutcomeDenied, execd.OutcomeMismatch, execd.OutcomeNotStarted, execd.OutcomeInfra:
+		return false
+	}
+	return true
+}
+
+func ending(r execd.Reply) string {
+	switch r.Outcome {
+	case execd.OutcomeOK, execd.OutcomeError:
+		return ""
+	case execd.OutcomeSignaled:
+		if r.Signal == nil {
+			return "ended by a signal that the kernel didn't name"
+		}
+		name := unix.SignalName(syscall.Signal(*r.Signal))
+		if syscall.Signal(*r.Signal) == syscall.SIGSYS {
+			return "ended by SIGSYS: it made a system call that the seccomp profile kills for"
+		}
+		return "ended by " + name
+	case execd.OutcomeTimeout:
+		return fmt.Sprintf("timeout: killed after %.3g s; --timeout gives more", r.DurationSeconds)
+	case execd.OutcomeOOM:
+		return "oom: the kernel killed it for memory; limits.memoryBytes gives more"
+	case execd.OutcomeOutputLimit:
+		return "output_limit: killed, since it wrote more than limits.outputBytes"
+	case execd.OutcomeDenied:
+		return denial(r.Reasons)
+	case execd.OutcomeMismatch:
+		return mismatch(r)
+	case execd.OutcomeCancelled:
+		return "cancelled"
+	}
+	return fmt.Sprintf("%s: %s", r.Outcome, r.Message)
+}
+
+func denial(reasons []policy.Reason) string {
+	if len(reasons) == 0 {
+		return "denied: policy gave no reason"
+	}
+	text := "denied: " + reasons[0].Message
+	if more := len(reasons) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text + "; --explain prints the change that would pass"
+}
+
+func mismatch(r execd.Reply) string {
+	var failed []string
+	for _, row := range r.Verdict.Rows {
+		if !row.Held {
+			failed = append(failed, fmt.Sprintf("%s is %s, not %s", row.Control, row.Got, row.Want))
+		}
+	}
+	if len(failed) == 0 {
+		return "mismatch: " + r.Message
+	}
+	return "mismatch: " + strings.Join(failed, ", ") + "; nothing was run"
+}

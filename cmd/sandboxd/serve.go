@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/sandboxd/sandboxd/execd"
+)
+
+func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int, error) {
+	var (
+		where    place
+		allow    list
+		format   string
+		level    slog.Level
+		defaults = execd.DefaultConfig("/")
+	)
+	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
+	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
+	where.registerEmbedded(flags)
+	pool := flags.Int("pool", defaults.Pool, "`number` of fresh sandboxes kept ready")
+	running := flags.Int("max-running", defaults.MaxRunning, "execs that run at once")
+	waiting := flags.Int("max-waiting", defaults.MaxWaiting, "execs that may wait for a place; one more is answered 429 at once")
+	stop := flags.Duration("stop-timeout", defaults.StopTimeout, "how long a graceful stop may take")
+	flags.StringVar(&format, "log", "text", "log format: `text` or json")
+	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
+	if err := flags.parse(args); err != nil {
+		return 0, err
+	}
+	if err := flags.noArguments(); err != nil {
+		return 0, err
+	}
+	uids, err := parseUIDs(allow)
+	if err != nil {
+		return 0, err
+	}
+	config, err := where.configure(p)
+	if err != nil {
+		return 0, err
+	}
+	config.Pool, config.MaxRunning, config.MaxWaiting, config.StopTimeout = *pool, *running, *waiting, *stop
+	if config.Logger, err = p.logger(format, level); err != nil {
+		return 0, err
+	}
+	if err := p.listenAndServe(ctx, config, *socket, uids); err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// listenAndServe opens the socket last: who can connect meets a service that can work.
+func (p *program) listenAndServe(ctx context.Context, config execd.Config, socket string, uids []int) error {
+	service, err := execd.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	closeService := func() error { return (&embedded{service, config.StopTimeout}).Close() }
+	listener, err := execd.Listen(socket, uids)
+	if err != nil {
+		return joinFirst(err, closeService())
+	}
+	config.Logger.Info("listening", "socket", socket)
+	return joinFirst(service.Serve(ctx, listener), closeService())
+}
+
+// joinFirst keeps what went wrong first, in front.
+func joinFirst(first, then error) error {
+	switch {
+	case first == nil:
+		return then
+	case then == nil:
+		return first
+	}
+	return fmt.Errorf("%w (and then: %v)", first, then)
+}
+
+func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(p.stderr, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(p.stderr, options)), nil
+	}
+	return nil, fmt.Errorf("--log %s: want text or json%s", format, hint(format, []string{"text", "json"}, "sandboxd help serve"))
+}
+
+func parseUIDs(allow list) ([]int, error) {
+	var uids []int
+	for _, text := range allow {
+		uid, err := strconv.ParseUint(text, 10, 31)
+		if err != nil {
+			return nil, fmt.Errorf("--allow %s: want a numeric uid", text)
+		}
+		uids = append(uids, int(uid))
+	}
+	return uids, nil
+}
+
+// defaultSocket is where a daemon listens and where healthz asks.
+func defaultSocket(getenv func(string) string) string {
+	if dir := getenv("XDG_RUNTIME_DIR"); os.Geteuid() != 0 && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "sandboxd", "sandboxd.sock")
+	}
+	return "/run/sandboxd/sandboxd.sock"
+}

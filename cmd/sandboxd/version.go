@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+)
+
+func (p *program) version(_ context.Context, flags *flagSet, args []string) (int, error) {
+	if err := flags.parse(args); err != nil {
+		return 0, err
+	}
+	if err := flags.noArguments(); err != nil {
+		return 0, err
+	}
+	fmt.Fprintf(p.stdout, "sandboxd %s %s %s/%s\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return 0, nil
+}
+
+// buildVersion is what the Go command stamped into the binary: a tag, or a pseudo-version with the commit.
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}

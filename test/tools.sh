@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Installs what the tests need and this machine lacks: a C compiler (race detector), libseccomp (an oracle for our compiler), an interpreter
+# that a sandbox can show, and the programs that the tests call.
+set -euo pipefail
+
+packages=()
+need() { packages+=("$1"); }
+
+command -v gcc >/dev/null || need gcc
+test -e /usr/include/stdlib.h || need libc6-dev
+test -e /usr/include/seccomp.h || need libseccomp-dev
+command -v pkg-config >/dev/null || need pkg-config
+test -x /usr/bin/python3 || need python3
+command -v setpriv >/dev/null || need util-linux
+command -v git >/dev/null || need git
+
+if [ ${#packages[@]} -eq 0 ]; then
+	exit 0
+fi
+if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+	echo "tests need these packages (Debian's names): ${packages[*]}" >&2
+	exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
