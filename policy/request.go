@@ -1,6 +1,10 @@
 package policy
 
-import "encoding/json/jsontext"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // Action is what a caller asks sandboxd to do.
 type Action string
@@ -40,27 +44,48 @@ type Caller struct {
 	Via string `json:"via"`
 }
 
-// Command is a program with its arguments, as execve(2) takes them.
-type Command struct {
-	// Argv has at least one element; argv[0] is looked up in the sandbox's PATH unless it has a slash. No NUL, at most 131,071 bytes a string (MAX_ARG_STRLEN less the NUL), at most 1 MiB in all with Env.
-	Argv []string `json:"argv"`
-	// Env is the whole environment besides PATH, HOME, LANG and TMPDIR, which have safe defaults. Nothing of the daemon's own is passed on.
-	Env map[string]string `json:"env"`
-	// Cwd is absolute, in the sandbox; empty means /work.
-	Cwd string `json:"cwd"`
-	// Stdin is what the child reads; then end of file.
-	Stdin []byte `json:"stdin"`
+// longestSandboxID bounds the id of a sandbox: letters, digits, '-', '_' and '.'.
+const longestSandboxID = 128
+
+// Validate checks a Request that didn't come through a parser, such as one made from a command line, by the same rules. Parsed ones have
+// passed it. Network targets must be canonical already ([NetworkSpec.Defaulted]).
+func (r Request) Validate() error {
+	if fault := checkSandbox("sandbox", r.Sandbox); fault != nil {
+		return fault
+	}
+	switch r.Action {
+	case ActionExec:
+		if fault := r.Command.check("command"); fault != nil {
+			return fault
+		}
+	case ActionRun:
+		if fault := r.Program.check(""); fault != nil {
+			return fault
+		}
+	default:
+		fault := checkEnum("action", string(r.Action), []string{string(ActionExec), string(ActionRun)})
+		return orNil(fault)
+	}
+	if fault := r.SecurityContext.check("securityContext"); fault != nil {
+		return fault
+	}
+	if fault := r.Network.check("network"); fault != nil {
+		return fault
+	}
+	return orNil(r.Limits.check("limits"))
 }
 
-// Program is source code for an interpreter.
-type Program struct {
-	// Language is "python".
-	Language string `json:"language"`
-	// Code is the source text, UTF-8 without NUL.
-	Code string `json:"code"`
-	// Inputs is any JSON value, handed over as the text that came.
-	Inputs jsontext.Value `json:"inputs"`
-	// Env and Cwd: as in Command.
-	Env map[string]string `json:"env"`
-	Cwd string            `json:"cwd"`
+func checkSandbox(field, id string) *FieldError {
+	if len(id) > longestSandboxID {
+		return faultf(field, "%d bytes, at most %d", len(id), longestSandboxID)
+	}
+	bad := strings.IndexFunc(id, func(r rune) bool {
+		return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	if bad >= 0 {
+		return faultf(field, "%s isn't the id of a sandbox", quote(id))
+	}
+	return nil
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

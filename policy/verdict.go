@@ -70,3 +70,30 @@ func (v Verdict) Count() map[Evidence]int {
 	}
 	return count
 }
+
+// Summary is the verdict as a reply carries it; the rows come on request.
+type Summary struct {
+	Held bool `json:"held"`
+	Tier Tier `json:"tier"`
+	// Evidence counts the rows by grade.
+	Evidence EvidenceCount `json:"evidence"`
+	Degraded []string      `json:"degraded"`
+	// Digest is that of the whole verdict: "sha256:" and hex.
+	Digest string `json:"digest"`
+}
+
+// EvidenceCount is how many rows are known by each grade of evidence.
+type EvidenceCount struct {
+	Kernel int `json:"kernel"`
+	Probe  int `json:"probe"`
+	Report int `json:"report"`
+}
+
+// Summary of the verdict. Degraded is never nil, so that it reads [] in every encoder.
+func (v Verdict) Summary() Summary {
+	count := v.Count()
+	return Summary{
+		Held: v.Held(), Tier: v.Tier, Degraded: append([]string{}, v.Degraded...), Digest: v.Digest(),
+		Evidence: EvidenceCount{Kernel: count[EvidenceKernel], Probe: count[EvidenceProbe], Report: count[EvidenceReport]},
+	}
+}

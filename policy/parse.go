@@ -1,0 +1,275 @@
+package policy
+
+import (
+	"encoding/json/jsontext"
+	"strings"
+)
+
+// ExecOptions is how the answer is given. Policy doesn't judge it.
+type ExecOptions struct {
+	// ResultMarker takes the last result-marker line out of stdout and answers its value; exec only.
+	ResultMarker bool
+	// Stream answers with events, one JSON line each.
+	Stream bool
+}
+
+// wireCommon is what every body that starts a process has.
+type wireCommon struct {
+	Sandbox         *string          `json:"sandbox"`
+	SecurityContext *SecurityContext `json:"securityContext"`
+	Network         *wireNetwork     `json:"network"`
+	Limits          *wireLimits      `json:"limits"`
+	Stream          bool             `json:"stream"`
+}
+
+type wireExec struct {
+	wireCommon
+	Command      *wireCommand `json:"command"`
+	ResultMarker bool         `json:"resultMarker"`
+}
+
+type wireCommand struct {
+	Argv        []string          `json:"argv"`
+	Env         map[string]string `json:"env"`
+	Cwd         *string           `json:"cwd"`
+	Stdin       *string           `json:"stdin"`
+	StdinBase64 *[]byte           `json:"stdinBase64"`
+}
+
+type wireRun struct {
+	wireCommon
+	Language       *string           `json:"language"`
+	Code           *string           `json:"code"`
+	Inputs         jsontext.Value    `json:"inputs"`
+	Env            map[string]string `json:"env"`
+	Cwd            *string           `json:"cwd"`
+	TimeoutSeconds *float64          `json:"timeoutSeconds"`
+}
+
+// The bodies of decide are those of exec and run with the action beside.
+type wireDecideExec struct {
+	Action string `json:"action"`
+	wireExec
+}
+
+type wireDecideRun struct {
+	Action string `json:"action"`
+	wireRun
+}
+
+// ParseExec reads the body of POST /v1/exec. The error is a *FieldError.
+func ParseExec(data []byte) (Request, ExecOptions, error) {
+	var wire wireExec
+	if fault := decode(data, &wire, ""); fault != nil {
+		return Request{}, ExecOptions{}, fault
+	}
+	request, fault := wire.request()
+	if fault != nil {
+		return Request{}, ExecOptions{}, fault
+	}
+	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream}, nil
+}
+
+// ParseRun reads the body of POST /v1/run. Inputs that aren't there are {}. The error is a *FieldError.
+func ParseRun(data []byte) (Request, ExecOptions, error) {
+	rest, inputs := cutInputs(data)
+	var wire wireRun
+	if fault := decode(rest, &wire, ""); fault != nil {
+		return Request{}, ExecOptions{}, fault
+	}
+	request, fault := wire.request(inputs)
+	if fault != nil {
+		return Request{}, ExecOptions{}, fault
+	}
+	return request, ExecOptions{Stream: wire.Stream}, nil
+}
+
+// ParseDecide reads the body of POST /v1/decide: that of exec or of run, with "action" saying which. The error is a *FieldError.
+func ParseDecide(data []byte) (Request, error) {
+	rest, inputs := cutInputs(data)
+	action, fault := decideAction(rest)
+	if fault != nil {
+		return Request{}, fault
+	}
+	var request Request
+	if action == ActionRun {
+		var wire wireDecideRun
+		if fault := decode(rest, &wire, ""); fault != nil {
+			return Request{}, fault
+		}
+		request, fault = wire.request(inputs)
+	} else {
+		var wire wireDecideExec
+		if fault := decode(data, &wire, ""); fault != nil {
+			return Request{}, fault
+		}
+		request, fault = wire.request()
+	}
+	if fault != nil {
+		return Request{}, fault
+	}
+	return request, nil
+}
+
+// decideAction reads the action alone; everything else in the body is looked at afterwards, strictly.
+func decideAction(data []byte) (Action, *FieldError) {
+	var head struct {
+		Action *string                   `json:"action"`
+		Others map[string]jsontext.Value `json:",embed"`
+	}
+	if fault := decode(data, &head, ""); fault != nil {
+		return "", fault
+	}
+	actions := []string{string(ActionExec), string(ActionRun)}
+	if head.Action == nil {
+		fault := faultf("action", "missing, want one of %s", strings.Join(actions, ", "))
+		for _, key := range sortedKeys(head.Others) {
+			if Nearest(key, []string{"action"}) != "" {
+				return "", &FieldError{Field: member("", key), Message: "unknown field", Nearest: "action"}
+			}
+		}
+		return "", fault
+	}
+	return Action(*head.Action), checkEnum("action", *head.Action, actions)
+}
+
+// ParseSecurityContext reads a securityContext alone; paths in the error begin with "securityContext".
+func ParseSecurityContext(data []byte) (SecurityContext, error) {
+	var context SecurityContext
+	if fault := decode(data, &context, "securityContext"); fault != nil {
+		return SecurityContext{}, fault
+	}
+	if fault := context.check("securityContext"); fault != nil {
+		return SecurityContext{}, fault
+	}
+	return context.canonicalNames(), nil
+}
+
+// ParseNetwork reads a network spec alone; paths in the error begin with "network". Targets come back canonical.
+func ParseNetwork(data []byte) (NetworkSpec, error) {
+	var wire wireNetwork
+	if fault := decode(data, &wire, "network"); fault != nil {
+		return NetworkSpec{}, fault
+	}
+	spec, fault := wire.spec("network")
+	if fault != nil {
+		return NetworkSpec{}, fault
+	}
+	return spec, nil
+}
+
+// ParseLimits reads limits alone; paths in the error begin with "limits".
+func ParseLimits(data []byte) (Limits, error) {
+	var wire wireLimits
+	if fault := decode(data, &wire, "limits"); fault != nil {
+		return Limits{}, fault
+	}
+	limits, fault := wire.limits("limits")
+	if fault != nil {
+		return Limits{}, fault
+	}
+	return limits, nil
+}
+
+func (w wireCommon) common(action Action) (Request, *FieldError) {
+	request := Request{Action: action}
+	if w.Sandbox != nil {
+		if *w.Sandbox == "" {
+			return Request{}, faultf("sandbox", "empty; leave it out for a sandbox of its own")
+		}
+		if fault := checkSandbox("sandbox", *w.Sandbox); fault != nil {
+			return Request{}, fault
+		}
+		request.Sandbox = *w.Sandbox
+	}
+	if w.SecurityContext != nil {
+		if fault := w.SecurityContext.check("securityContext"); fault != nil {
+			return Request{}, fault
+		}
+		request.SecurityContext = w.SecurityContext.canonicalNames()
+	}
+	var fault *FieldError
+	if w.Network != nil {
+		if request.Network, fault = w.Network.spec("network"); fault != nil {
+			return Request{}, fault
+		}
+	}
+	if w.Limits != nil {
+		if request.Limits, fault = w.Limits.limits("limits"); fault != nil {
+			return Request{}, fault
+		}
+	}
+	return request, nil
+}
+
+func (w wireExec) request() (Request, *FieldError) {
+	if w.Command == nil {
+		return Request{}, faultf("command", "missing")
+	}
+	request, fault := w.common(ActionExec)
+	if fault != nil {
+		return Request{}, fault
+	}
+	command := Command{Argv: w.Command.Argv, Env: w.Command.Env}
+	if w.Command.Argv == nil {
+		return Request{}, faultf("command.argv", "missing, want at least the program")
+	}
+	if command.Cwd, fault = writtenCwd("command.cwd", w.Command.Cwd); fault != nil {
+		return Request{}, fault
+	}
+	switch {
+	case w.Command.Stdin != nil && w.Command.StdinBase64 != nil:
+		return Request{}, faultf("command.stdinBase64", "beside command.stdin; want one of the two")
+	case w.Command.Stdin != nil:
+		command.Stdin = []byte(*w.Command.Stdin)
+	case w.Command.StdinBase64 != nil:
+		command.Stdin = *w.Command.StdinBase64
+	}
+	request.Command = command
+	return request, command.check("command")
+}
+
+func (w wireRun) request(inputs jsontext.Value) (Request, *FieldError) {
+	if w.Code == nil {
+		return Request{}, faultf("code", "missing")
+	}
+	request, fault := w.common(ActionRun)
+	if fault != nil {
+		return Request{}, fault
+	}
+	if w.TimeoutSeconds != nil {
+		if request.Limits.TimeoutSeconds != 0 {
+			return Request{}, faultf("timeoutSeconds", "beside limits.timeoutSeconds; want one of the two")
+		}
+		timeout, fault := wireLimits{TimeoutSeconds: w.TimeoutSeconds}.limits("")
+		if fault != nil {
+			return Request{}, fault
+		}
+		request.Limits.TimeoutSeconds = timeout.TimeoutSeconds
+	}
+	program := Program{Language: LanguagePython, Env: w.Env, Inputs: inputs}
+	if w.Language != nil {
+		program.Language = *w.Language
+	}
+	if inputs == nil {
+		program.Inputs = jsontext.Value("{}")
+	}
+	// An editor's byte order mark isn't the author's; a second one is, and a syntax error.
+	program.Code = strings.TrimPrefix(*w.Code, "\uFEFF")
+	if program.Cwd, fault = writtenCwd("cwd", w.Cwd); fault != nil {
+		return Request{}, fault
+	}
+	request.Program = program
+	return request, program.check("")
+}
+
+// writtenCwd refuses an empty directory that somebody wrote: it would otherwise turn into the default.
+func writtenCwd(field string, cwd *string) (string, *FieldError) {
+	if cwd == nil {
+		return "", nil
+	}
+	if *cwd == "" {
+		return "", faultf(field, "empty, want an absolute path")
+	}
+	return *cwd, nil
+}

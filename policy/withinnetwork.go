@@ -1,0 +1,147 @@
+package policy
+
+import (
+	"slices"
+	"strings"
+)
+
+// WithinNetwork says whether everything that effective lets out, requested lets out too. It is sound and not complete: it never says yes when
+// effective lets more out, and says no where it would have to add up several rules, such as an allow of a prefix that two allowed halves make.
+//
+// Each allow of effective (its default action is the last one) must lie within one allow of requested, and each deny that requested puts
+// before that one must be disjoint from it or be covered by a deny that effective puts before it. Then whatever first meets an allow in effective
+// meets in requested no deny before that allow.
+//
+// Names and addresses are never compared with each other: a deny of addresses may concern what a name resolves to. An allow of addresses
+// must lie within an allow of addresses and not merely within the default action, because naming a range is what opens a private one.
+func WithinNetwork(effective, requested NetworkSpec) error {
+	if effective.DenyAll() {
+		return nil
+	}
+	have, fault := parseRules(effective)
+	if fault != nil {
+		return fault
+	}
+	asked, fault := parseRules(requested)
+	if fault != nil {
+		return fault
+	}
+	// coveredFrom[i] is the index from which on a deny of effective covers deny i of requested.
+	coveredFrom := make([]int, len(asked))
+	for i, deny := range asked {
+		coveredFrom[i] = len(have) + 1
+		for j, ours := range have {
+			if !deny.allow && !ours.allow && ours.covers(deny) {
+				coveredFrom[i] = j + 1
+				break
+			}
+		}
+	}
+	for j, rule := range have {
+		if rule.allow && !rule.letBy(j, asked, coveredFrom) {
+			if rule.everything {
+				return faultf("network.defaultAction", "allow in force lets out more than was asked for")
+			}
+			return faultf(element("network.egress", j), "%s lets out more than was asked for", rule)
+		}
+	}
+	return nil
+}
+
+// letBy looks for an allow of asked that covers rule, which is at index at of its own spec, with no deny in the way.
+func (r networkRule) letBy(at int, asked []networkRule, coveredFrom []int) bool {
+	for i, theirs := range asked {
+		if theirs.allow && theirs.covers(r) {
+			return true
+		}
+		if !theirs.allow && coveredFrom[i] > at && !theirs.disjoint(r) {
+			return false
+		}
+	}
+	return false
+}
+
+// networkRule is an egress rule, parsed; the default action is one that holds for everything.
+type networkRule struct {
+	target
+	allow      bool
+	everything bool
+	ports      []int // sorted; none is all
+}
+
+func parseRules(spec NetworkSpec) ([]networkRule, *FieldError) {
+	spec = spec.Defaulted()
+	if fault := spec.check("network"); fault != nil {
+		return nil, fault
+	}
+	rules := make([]networkRule, 0, len(spec.Egress)+1)
+	for i, rule := range spec.Egress {
+		parsed, fault := parseTarget(member(element("network.egress", i), "target"), rule.Target)
+		if fault != nil {
+			return nil, fault
+		}
+		rules = append(rules, networkRule{target: parsed, allow: rule.Action == NetworkAllow, ports: rule.Ports})
+	}
+	return append(rules, networkRule{everything: true, allow: spec.DefaultAction == NetworkAllow}), nil
+}
+
+func (r networkRule) String() string {
+	ports := make([]string, 0, len(r.ports))
+	for _, port := range r.ports {
+		ports = append(ports, number(float64(port)))
+	}
+	if len(ports) == 0 {
+		return r.target.String()
+	}
+	return r.target.String() + " on " + strings.Join(ports, ", ")
+}
+
+// covers says that whatever inner matches, r matches. False when unsure.
+func (r networkRule) covers(inner networkRule) bool {
+	if len(r.ports) > 0 && (len(inner.ports) == 0 || !subset(inner.ports, r.ports)) {
+		return false
+	}
+	switch {
+	case r.everything:
+		return inner.everything || inner.name != "" || !r.allow
+	case inner.everything:
+		return false
+	case r.name != "" && inner.name != "":
+		return r.coversName(inner.target)
+	case r.name == "" && inner.name == "":
+		return r.prefix.Bits() <= inner.prefix.Bits() && r.prefix.Contains(inner.prefix.Addr())
+	}
+	return false
+}
+
+func (t target) coversName(inner target) bool {
+	if t.wildcard {
+		return strings.HasSuffix(inner.name, "."+t.name) || inner.wildcard && inner.name == t.name
+	}
+	return !inner.wildcard && inner.name == t.name
+}
+
+// disjoint says that nothing matches both. False when unsure: a name and an address, IPv4 and IPv6, which translations tie together.
+func (r networkRule) disjoint(other networkRule) bool {
+	if len(r.ports) > 0 && len(other.ports) > 0 && !slices.ContainsFunc(r.ports, func(port int) bool { return slices.Contains(other.ports, port) }) {
+		return true
+	}
+	switch {
+	case r.everything || other.everything:
+		return false
+	case r.name != "" && other.name != "":
+		return !r.coversName(other.target) && !other.coversName(r.target)
+	case r.name == "" && other.name == "":
+		return r.prefix.Addr().Is4() == other.prefix.Addr().Is4() && !r.prefix.Overlaps(other.prefix)
+	}
+	return false
+}
+
+func subset(inner, outer []int) bool {
+	for _, port := range inner {
+		if !slices.Contains(outer, port) {
+			return false
+		}
+	}
+	return true
+}
