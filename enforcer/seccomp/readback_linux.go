@@ -80,8 +80,7 @@ func traced(pid, index int) (program []byte, clean bool, err error) {
 	if !status.Stopped() {
 		return nil, true, syscall.ESRCH // it ended, and the kernel has let it go
 	}
-	filter := make([]byte, maxInstructions*rowSize)
-	n, _, e := syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSeccompGetFilter, uintptr(pid), uintptr(index), uintptr(unsafe.Pointer(&filter[0])), 0, 0)
+	program, e := installed(pid, index)
 	// A stop that wasn't ours is the delivery of a signal: hand it on. SIGTRAP of an event stop is no signal.
 	var signal uintptr
 	if int(status)>>16 != ptraceEventStop {
@@ -93,7 +92,18 @@ func traced(pid, index int) (program []byte, clean bool, err error) {
 	if e != 0 {
 		return nil, true, fmt.Errorf("PTRACE_SECCOMP_GET_FILTER: %w", e)
 	}
-	return filter[: n*rowSize : n*rowSize], true, nil
+	return program, true, nil
+}
+
+// installed asks for the length and then for the rows.
+func installed(pid, index int) ([]byte, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSeccompGetFilter, uintptr(pid), uintptr(index), 0, 0, 0)
+	if e != 0 || n == 0 {
+		return nil, e
+	}
+	rows := make([]byte, n*rowSize)
+	_, _, e = syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSeccompGetFilter, uintptr(pid), uintptr(index), uintptr(unsafe.Pointer(&rows[0])), 0, 0)
+	return rows, e
 }
 
 // stopped waits for the stop, or the end, of a process that is being traced. The stop takes microseconds, so it looks often at first.
