@@ -161,7 +161,11 @@ func mismatch(r execd.Reply) string {
 		}
 	}
 	if len(failed) == 0 {
-		return "mismatch: " + r.Message
+		failed = append(failed, r.Message)
 	}
-	return "mismatch: " + strings.Join(failed, ", ") + "; nothing was run"
+	what := "nothing was run"
+	if r.DurationSeconds > 0 { // found by the second look, after execve
+		what = "it was killed at once"
+	}
+	return "mismatch: " + strings.Join(failed, ", ") + "; " + what
 }
