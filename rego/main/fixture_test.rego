@@ -1,0 +1,56 @@
+package sandboxd.fixture
+
+request := {
+	"action": "exec",
+	"sandbox": "",
+	"caller": {"uid": 1000, "gid": 1000, "via": "cli"},
+	"securityContext": {
+		"privileged": false,
+		"allowPrivilegeEscalation": false,
+		"readOnlyRootFilesystem": true,
+		"runAsNonRoot": true,
+		"runAsUser": null,
+		"runAsGroup": null,
+		"supplementalGroups": [],
+		"capabilities": {"add": [], "drop": ["ALL"]},
+		"seccompProfile": {"type": "RuntimeDefault", "localhostProfile": null},
+		"procMount": "Default",
+	},
+	"network": {"defaultAction": "deny", "egress": []},
+	"command": {"argv": ["ls", "-l"], "envNames": ["HOME"], "cwd": "", "stdinBytes": 0, "stdinDigest": "sha256:0"},
+	"program": {
+		"language": "",
+		"codeBytes": 0,
+		"codeDigest": "sha256:0",
+		"inputsBytes": 0,
+		"inputsDigest": "sha256:0",
+		"envNames": [],
+		"cwd": "",
+	},
+	"limits": {
+		"timeoutSeconds": 60,
+		"outputBytes": 1048576,
+		"memoryBytes": 0,
+		"pids": 512,
+		"cpu": 0,
+		"openFiles": 1024,
+		"fileBytes": 0,
+	},
+}
+
+# The request of a Python program.
+program := object.union(request, {
+	"action": "run",
+	"command": {"argv": []},
+	"program": {"language": "python", "codeBytes": 12},
+})
+
+with_context(context) := object.union(request, {"securityContext": context})
+
+with_command(command) := object.union(request, {"command": command})
+
+with_limits(limits) := object.union(request, {"limits": limits})
+
+with_network(network) := object.union(request, {"network": network})
+
+rules(reasons) := {reason.rule | some reason in reasons}
