@@ -28,7 +28,7 @@ func (r *sandboxRows) mounts(p SandboxPlan, s SandboxState) {
 		}
 		r.add("mount "+want.Target, text, got)
 		if want.Type == mount.TypeTmpfs {
-			r.add("owner "+want.Target, r.wantOwner(p, want), fmt.Sprint(s.Owners[want.Target]))
+			r.add("owner "+want.Target, r.wantOwner(p, want), s.Owners[want.Target].String())
 		}
 	}
 	for _, extra := range found {
@@ -135,5 +135,5 @@ func (r *sandboxRows) wantOwner(p SandboxPlan, m mount.Mount) string {
 	if p.UserNamespace() && m.UID == p.Worker.UID && m.GID == p.Worker.GID {
 		owner.UID, owner.GID = p.Outside.UID, p.Outside.GID
 	}
-	return fmt.Sprint(owner)
+	return owner.String()
 }

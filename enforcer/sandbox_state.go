@@ -1,6 +1,10 @@
 package enforcer
 
-import "github.com/sandboxd/sandboxd/enforcer/procfs"
+import (
+	"fmt"
+
+	"github.com/sandboxd/sandboxd/enforcer/procfs"
+)
 
 // SandboxState is what the kernel says of a launcher, and so of its sandbox.
 type SandboxState struct {
@@ -41,3 +45,5 @@ type Owner struct {
 	GID  int    `json:"gid"`
 	Mode uint32 `json:"mode"`
 }
+
+func (o Owner) String() string { return fmt.Sprintf("%d:%d %04o", o.UID, o.GID, o.Mode) }

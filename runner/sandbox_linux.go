@@ -3,8 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
@@ -17,18 +19,48 @@ type Config struct {
 	Binary *os.File
 	Host   enforcer.Host
 	Plan   enforcer.SandboxPlan
-	// Cgroup is the sandbox's group, which the launcher is started in; the sandbox removes it at its end. nil: none.
+	// Cgroup is the sandbox's group. Launcher and workers are started in a leaf below it; the sandbox removes both at its end. nil: none.
 	Cgroup *cgroup.Group
 	// MaxWorkers is how many execs may run at once, > 0.
 	MaxWorkers int
-	Logger     *slog.Logger
+	// Logger is told of what goes wrong where no caller is there to hear it.
+	Logger *slog.Logger
 }
 
-// Sandbox is a running sandbox.
+func (c Config) validate() error {
+	switch {
+	case c.Binary == nil:
+		return errors.New("sandbox: no binary")
+	case c.MaxWorkers <= 0:
+		return fmt.Errorf("sandbox: MaxWorkers %d", c.MaxWorkers)
+	case c.Logger == nil:
+		return errors.New("sandbox: no logger")
+	}
+	return nil
+}
+
+// Sandbox is a running sandbox: a launcher, its workers, and what these run.
 type Sandbox struct {
 	config  Config
+	state   enforcer.SandboxState
 	verdict policy.Verdict
-	gone    chan struct{}
+	process *os.Process
+	link    *link
+	// workersGroup is the leaf below Config.Cgroup, nil without one.
+	workersGroup *cgroup.Group
+	// slots has room for MaxWorkers: who holds one may have a worker.
+	slots chan struct{}
+
+	// mu guards the workers.
+	mu     sync.Mutex
+	number uint64             // of the last worker that was asked for
+	idle   []*worker          // the last is the warmest
+	all    map[uint64]*worker // those that the launcher has answered for and not yet reaped
+	asked  map[uint64]chan<- startedWorker
+
+	// gone is closed when no process of the sandbox is left; cleanErr is what its removal met, to be read after that.
+	gone     chan struct{}
+	cleanErr error
 }
 
 // MismatchError says that a sandbox isn't what its plan says. It has been killed.
@@ -44,11 +76,8 @@ func (e *MismatchError) Error() string {
 	return text
 }
 
-// Start makes a sandbox, reads it back and checks it.
-func Start(ctx context.Context, c Config) (*Sandbox, error) { return nil, errors.ErrUnsupported }
-
-// PID is the launcher's, in the daemon's PID namespace.
-func (s *Sandbox) PID() int { return 0 }
+// PID is the launcher's, in the daemon's PID namespace. It is the sandbox's until Gone is closed.
+func (s *Sandbox) PID() int { return s.process.Pid }
 
 // Plan is what the sandbox was made from.
 func (s *Sandbox) Plan() enforcer.SandboxPlan { return s.config.Plan }
@@ -57,10 +86,44 @@ func (s *Sandbox) Plan() enforcer.SandboxPlan { return s.config.Plan }
 func (s *Sandbox) Verdict() policy.Verdict { return s.verdict }
 
 // State is what was read back at its start.
-func (s *Sandbox) State() enforcer.SandboxState { return enforcer.SandboxState{} }
+func (s *Sandbox) State() enforcer.SandboxState { return s.state }
 
 // Gone is closed when no process of the sandbox is left.
 func (s *Sandbox) Gone() <-chan struct{} { return s.gone }
 
-// Close kills everything in the sandbox and waits until the kernel says that its PID namespace is empty.
-func (s *Sandbox) Close(ctx context.Context) error { return errors.ErrUnsupported }
+// Close kills everything in the sandbox and waits until the kernel says that its PID namespace is empty, or ctx ends. It may be called often.
+//
+// One SIGKILL is enough, and one wait is the proof: when the first process of a PID namespace ends, the kernel kills every other process in
+// it and doesn't let the first one be reaped before all are (zap_pid_ns_processes; pid_namespaces(7)).
+func (s *Sandbox) Close(ctx context.Context) error {
+	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("sandbox: kill the launcher: %w", err)
+	}
+	select {
+	case <-s.gone:
+		return s.cleanErr
+	case <-ctx.Done():
+		return fmt.Errorf("sandbox: launcher %d is killed, and the kernel hasn't ended all of its namespace yet: %w", s.process.Pid, ctx.Err())
+	}
+}
+
+// Verify reads the sandbox back once more, and says whether it still is what its plan says.
+func (s *Sandbox) Verify() (policy.Verdict, error) {
+	_, verdict, err := s.observe(s.state.Hostname)
+	return verdict, err
+}
+
+// observe reads back and checks. said is the hostname as the launcher gave it, for when the daemon can't read it.
+func (s *Sandbox) observe(said string) (enforcer.SandboxState, policy.Verdict, error) {
+	state, err := enforcer.ObserveSandbox(s.process.Pid)
+	if err != nil {
+		return state, policy.Verdict{}, err
+	}
+	if !state.HostnameRead {
+		state.Hostname = said
+	}
+	verdict := enforcer.CheckSandbox(s.config.Plan, s.config.Host, state)
+	rows, err := binaryRows(s.config.Binary, state)
+	verdict.Rows = append(verdict.Rows, rows...)
+	return state, verdict, err
+}

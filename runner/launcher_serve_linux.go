@@ -1,0 +1,97 @@
+package runner
+
+import (
+	"encoding/json/v2"
+	"fmt"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// serve is the launcher's life: it starts workers when told to and reaps whatever ends in the sandbox. It ends when its socket does, and the
+// kernel then kills everything in the PID namespace whose first process it is (pid_namespaces(7)).
+func serve() int {
+	ignoreSignals()
+	// Workers get neither.
+	unix.CloseOnExec(daemonSocket)
+	unix.CloseOnExec(probeSocket)
+	unix.Umask(0o022)
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		send(launcherReply{Failed: &launcherFailure{Step: "uname", Errno: errnoOf(err), Message: err.Error()}})
+		return 1
+	}
+	s := server{started: make(chan struct{}, 1), workers: map[int]uint64{}}
+	go s.reap()
+	send(launcherReply{Ready: &launcherReady{Hostname: unix.ByteSliceToString(name.Nodename[:])}})
+	for {
+		data, fds, err := receivePacket(daemonSocket)
+		if err != nil {
+			return 0
+		}
+		var order launcherOrder
+		if err := json.Unmarshal(data, &order, strict); err != nil || order.Start == 0 || len(fds) != 1 {
+			return 1
+		}
+		s.start(order.Start, fds[0])
+		closeAll(fds)
+	}
+}
+
+// server keeps the number of each worker by its pid.
+type server struct {
+	// mu orders what is said of a worker: that it has started before that it has ended.
+	mu      sync.Mutex
+	workers map[int]uint64
+	// started wakes the reaper, which has nothing to wait for while there is no child.
+	started chan struct{}
+}
+
+// start starts a worker. It inherits our ids and capabilities, and of our descriptors the null device.
+func (s *server) start(number uint64, socket int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pidfd := -1
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, "worker"}, &syscall.ProcAttr{
+		Dir: "/", Env: sabotageEnv(), Files: []uintptr{0, 1, 2, uintptr(socket)},
+		Sys: &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true},
+	})
+	if err != nil {
+		send(launcherReply{Started: &workerStarted{Number: number, Errno: errnoOf(err), Message: fmt.Sprint("start a worker: ", err)}})
+		return
+	}
+	s.workers[pid] = number
+	send(launcherReply{Started: &workerStarted{Number: number, PID: pid}}, pidfd)
+	unix.Close(pidfd)
+	select {
+	case s.started <- struct{}{}:
+	default:
+	}
+}
+
+// reap waits for every child: workers, and what they leave behind. Who has no child has no descendant, so there is nothing to miss while
+// waiting for the next start.
+func (s *server) reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WALL, nil)
+		switch err {
+		case nil:
+			s.ended(pid, status)
+		case unix.ECHILD:
+			<-s.started
+		}
+	}
+}
+
+func (s *server) ended(pid int, status unix.WaitStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	number, ok := s.workers[pid]
+	if !ok {
+		return // an orphan
+	}
+	delete(s.workers, pid)
+	send(launcherReply{Ended: &workerEnded{Number: number, Status: syscall.WaitStatus(status)}})
+}

@@ -1,0 +1,52 @@
+package runner
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ignoreSignals makes PID 1 deaf. The kernel doesn't deliver a signal from within the namespace to its first process unless that has a handler
+// for it (pid_namespaces(7)), but the Go runtime installs handlers for nearly all, and ends the program on SIGTERM or a SIGSEGV that somebody sent.
+// A fault of our own still kills: the kernel forces the default action then, and the sandbox ends with us, which is what should happen.
+//
+// What is ignored stays so over execve: a worker must call [heedSignals].
+func ignoreSignals() {
+	for signal := unix.Signal(1); signal < 32; signal++ {
+		switch signal {
+		case unix.SIGKILL, unix.SIGSTOP: // can't be
+		case unix.SIGCHLD: // ignored, it would have children reaped behind our back
+		case unix.SIGURG: // the runtime's own; its handler does nothing to a stranger's
+		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT: // no handler, so never delivered to PID 1
+		default:
+			setSignal(signal, sigIgnore)
+		}
+	}
+}
+
+// heedSignals undoes for a worker what the launcher's execve passed on. The Go runtime has put its handlers over all but these two.
+func heedSignals() {
+	setSignal(unix.SIGHUP, sigDefault)
+	setSignal(unix.SIGINT, sigDefault)
+}
+
+// signal(7)'s dispositions, as the kernel's struct sigaction has them.
+const (
+	sigDefault uintptr = 0
+	sigIgnore  uintptr = 1
+)
+
+// sigaction is the kernel's: the mask is of 64 bits on every architecture here.
+type sigaction struct {
+	handler  uintptr
+	flags    uint64
+	restorer uintptr
+	mask     uint64
+}
+
+func setSignal(signal unix.Signal, disposition uintptr) {
+	action := sigaction{handler: disposition}
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
+		panic("rt_sigaction " + signal.String() + ": " + errno.Error())
+	}
+}

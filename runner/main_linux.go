@@ -1,0 +1,32 @@
+package runner
+
+// Name is argv[0] and the command name of launcher and workers.
+const Name = "sandboxd-runner"
+
+// Main is the sandboxd-runner program: args are its whole argument vector. It returns the exit status.
+//
+//	sandboxd-runner launcher    set the sandbox up, then become "serve"        socket to the daemon on descriptor 3
+//	sandboxd-runner serve       start workers, reap                            the same, and the probe's listening socket on 4
+//	sandboxd-runner worker      one exec at a time                             socket to the daemon on descriptor 3
+func Main(args []string) int {
+	if len(args) != 2 {
+		return exitUsage
+	}
+	switch args[1] {
+	case "launcher", "serve":
+		return RunLauncher(args)
+	case "worker":
+		heedSignals()
+		return RunWorker(daemonSocket)
+	}
+	return exitUsage
+}
+
+// exitUsage is the status of a program that was started by hand.
+const exitUsage = 2
+
+// The descriptors of a launcher, and daemonSocket of a worker too.
+const (
+	daemonSocket = 3
+	probeSocket  = 4
+)

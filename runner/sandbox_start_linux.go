@@ -1,0 +1,168 @@
+package runner
+
+import (
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+)
+
+// startLimit bounds the making of a sandbox, which takes milliseconds, and the start of a worker.
+const startLimit = 10 * time.Second
+
+// namespaceFlags are clone(2)'s, by the names in /proc/PID/ns.
+var namespaceFlags = map[string]uintptr{
+	"ipc": unix.CLONE_NEWIPC, "mnt": unix.CLONE_NEWNS, "net": unix.CLONE_NEWNET, "pid": unix.CLONE_NEWPID, "user": unix.CLONE_NEWUSER, "uts": unix.CLONE_NEWUTS,
+}
+
+// Start makes a sandbox, reads it back and checks it. On an error nothing of it is left: [*LauncherError] when a step of its making failed,
+// [*MismatchError] when the read-back isn't as planned.
+func Start(ctx context.Context, c Config) (*Sandbox, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s := &Sandbox{config: c, slots: make(chan struct{}, c.MaxWorkers), all: map[uint64]*worker{}, asked: map[uint64]chan<- startedWorker{},
+		gone: make(chan struct{})}
+	if err := s.spawn(); err != nil {
+		return nil, errors.Join(err, s.removeGroups(ctx))
+	}
+	err := s.setUp(ctx)
+	go s.listen()
+	if err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
+}
+
+// spawn starts the launcher in its new namespaces, with an empty environment and no descriptor but its socket.
+func (s *Sandbox) spawn() error {
+	attributes, err := s.attributes()
+	if err != nil {
+		return err
+	}
+	ours, theirs, err := socketpair()
+	if err != nil {
+		return err
+	}
+	defer theirs.Close()
+	if s.link, err = newLink(ours); err != nil {
+		ours.Close()
+		return err
+	}
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		ours.Close()
+		return err
+	}
+	defer null.Close()
+	s.process, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
+		Dir: "/", Env: append([]string{}, sabotageEnv()...), Files: []*os.File{null, null, null, theirs}, Sys: attributes,
+	})
+	if err != nil {
+		ours.Close()
+		return fmt.Errorf("sandbox: start the launcher: %w", err)
+	}
+	return nil
+}
+
+// attributes are clone(2)'s and what follows it. As an ordinary user the launcher is the one id of its user namespace, and not root there; the
+// capabilities that it needs to make the sandbox would not survive its execve if they weren't ambient.
+func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
+	plan := s.config.Plan
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	for _, name := range plan.Namespaces {
+		flag, ok := namespaceFlags[name]
+		if !ok {
+			return nil, fmt.Errorf("sandbox: namespace %q", name)
+		}
+		attributes.Cloneflags |= flag
+	}
+	if plan.UserNamespace() {
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.UID, HostID: plan.Outside.UID, Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.GID, HostID: plan.Outside.GID, Size: 1}}
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+	}
+	if s.config.Cgroup != nil {
+		var err error
+		if s.workersGroup, err = s.config.Cgroup.Sub("workers", -1, true); err != nil {
+			return nil, err
+		}
+		attributes.UseCgroupFD, attributes.CgroupFD = true, s.workersGroup.FD()
+	}
+	return attributes, nil
+}
+
+// setUp hands the plan over, waits until the launcher has made it, and reads it back.
+func (s *Sandbox) setUp(ctx context.Context) error {
+	if err := s.link.deadline(time.Now().Add(startLimit)); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { s.link.deadline(time.Unix(1, 0)) })
+	ready, err := s.handOver()
+	if !stop() && ctx.Err() != nil {
+		return fmt.Errorf("sandbox: %w", ctx.Err())
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.link.deadline(time.Time{}); err != nil {
+		return err
+	}
+	s.state, s.verdict, err = s.observe(ready.Hostname)
+	if err != nil {
+		return err
+	}
+	if !s.verdict.Held() {
+		return &MismatchError{Verdict: s.verdict}
+	}
+	return nil
+}
+
+func (s *Sandbox) handOver() (*launcherReady, error) {
+	plan, err := planFile(s.config.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer plan.Close()
+	if err := s.link.send(launcherOrder{Plan: true}, int(plan.Fd())); err != nil {
+		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
+	}
+	data, fds, err := s.link.receive()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: wait for the launcher: %w", err)
+	}
+	closeAll(fds)
+	var reply launcherReply
+	if err := json.Unmarshal(data, &reply, strict); err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	switch {
+	case reply.Failed != nil:
+		return nil, &LauncherError{Step: reply.Failed.Step, Errno: reply.Failed.Errno, Message: reply.Failed.Message}
+	case reply.Ready != nil:
+		return reply.Ready, nil
+	}
+	return nil, fmt.Errorf("%w: the launcher's first word is %s", ErrProtocol, data)
+}
+
+// planFile is a plan in a memfd: it has as many rows as the host has mounts to show, so no packet is long enough for all.
+func planFile(plan enforcer.SandboxPlan) (*os.File, error) {
+	fd, err := unix.MemfdCreate("plan", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memfd_create: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "plan")
+	if _, err := file.Write(encode(plan)); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
