@@ -12,16 +12,18 @@ type Expect struct {
 	// FDs has every descriptor of the child at the gate with its link text; the first 3+Extra survive execve, the others are close-on-exec.
 	FDs   map[int]string
 	Extra int
-	// Namespaces are the sandbox's, by name, every one of [NamespaceNames].
+	// Namespaces are the sandbox's, by name: [Namespaces] of its launcher.
 	Namespaces map[string]uint64
-	// Root is the link text and RootID the [Locate] id of the launcher's root.
+	// Root and RootID are those of [Locate] of the launcher.
 	Root   string
 	RootID string
-	Cwd    string
-	// WorkerID is the [Locate] id of the worker's binary: the child's at the gate, not after.
+	// Cwd is the link text of the directory that the child was told to change to: no symlink in it.
+	Cwd string
+	// WorkerID is ExeID of [Locate] of the worker: the child's at the gate, not after.
 	WorkerID string
-	// Target is the link text of the opened target, or empty where there is none before execve (a script).
+	// Target is the link text of the opened target, which FDs has too, or empty where there is none before execve (a script).
 	Target string
-	// Cgroup is the exec's group, or the sandbox's workers group, as /proc/PID/cgroup says it ([cgroup.Group.Path]). Empty only without cgroup.
+	// Cgroup is the exec's group as /proc/PID/cgroup says it ([cgroup.Group.Path]). Without a group of its own (KillShepherd): the one that the
+	// child is left in, or empty where that isn't known.
 	Cgroup string
 }

@@ -13,8 +13,10 @@ type Host struct {
 	Arch   string `json:"arch"`
 	BootID string `json:"bootId"`
 	// UID and GID are the daemon's effective ids; Capabilities its effective set, bit n for capability n.
-	UID          int    `json:"uid"`
-	GID          int    `json:"gid"`
+	UID int `json:"uid"`
+	GID int `json:"gid"`
+	// Groups are its supplementary groups. A user namespace with one id can't drop them.
+	Groups       []int  `json:"groups"`
 	Capabilities uint64 `json:"capabilities"`
 	// LastCapability is /proc/sys/kernel/cap_last_cap.
 	LastCapability int `json:"lastCapability"`

@@ -35,8 +35,9 @@ type Identity struct {
 // Plan is one exec's confinement, made concrete for this host. Inert; the launcher's worker turns it into system calls.
 // Its digest covers all of it, and nothing of the command: two execs with one digest are confined alike.
 type Plan struct {
-	Tier     policy.Tier `json:"tier"`
-	Identity Identity    `json:"identity"`
+	Tier policy.Tier `json:"tier"`
+	// Identity is as the daemon sees it: in a sandbox with a user namespace, the ids outside of that.
+	Identity Identity `json:"identity"`
 	// Securebits is 0xef, all locked, or 0 where the worker has no CAP_SETPCAP (then the lack is in Degraded).
 	Securebits int `json:"securebits"`
 	// DropBounding says that the bounding set is emptied, 0..LastCapability.
@@ -51,6 +52,8 @@ type Plan struct {
 
 	Landlock landlock.Ruleset `json:"landlock"`
 	Seccomp  seccomp.Filter   `json:"seccomp"`
+	// Readback says that the installed program is read back and compared byte for byte; false where the host doesn't allow it.
+	Readback bool `json:"readback"`
 
 	// Cgroup has the values of the exec's own cgroup, by file name ("memory.max": "1048576"); nil: no cgroup, the worker's shepherd kills.
 	Cgroup map[string]string `json:"cgroup"`

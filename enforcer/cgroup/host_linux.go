@@ -87,12 +87,18 @@ func (h *Host) probe(dir, group string) error {
 	h.Kill = err == nil
 	_, err = os.Stat(filepath.Join(probe, "cgroup.freeze"))
 	h.Freeze = err == nil
-	h.Controllers, h.Why = usableControllers(dir)
+	h.Controllers, h.Why = usableControllers(dir, func(controller string) {
+		if controller == "memory" {
+			_, err := os.Stat(filepath.Join(probe, "memory.swap.max"))
+			h.Swap = err == nil
+		}
+	})
 	return nil
 }
 
-// usableControllers are the known ones that children of a group have or can get. Those that are enabled for the try are disabled again.
-func usableControllers(dir string) (usable []string, why string) {
+// usableControllers are the known ones that children of a group have or can get; found is called while one is enabled. Those that are enabled
+// for the try are disabled again.
+func usableControllers(dir string, found func(controller string)) (usable []string, why string) {
 	available, err := words(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, err.Error()
@@ -108,6 +114,7 @@ func usableControllers(dir string) (usable []string, why string) {
 		switch {
 		case slices.Contains(enabled, controller):
 			usable = append(usable, controller)
+			found(controller)
 		case !slices.Contains(available, controller):
 			missing = append(missing, controller+" isn't available in "+dir)
 		default:
@@ -117,6 +124,7 @@ func usableControllers(dir string) (usable []string, why string) {
 				missing = append(missing, controller+": "+err.Error())
 			} else {
 				usable = append(usable, controller)
+				found(controller)
 				if err := write(control, "-"+controller); err != nil {
 					missing = append(missing, err.Error())
 				}

@@ -1,0 +1,62 @@
+package enforcer
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/enforcer/procfs"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// CheckStarted compares once more after execve, which is where setuid bits, file capabilities and inherited descriptors act.
+//
+// The target runs by now, perhaps with several threads, perhaps as another program that it executed. What it may change itself isn't compared:
+// its directory, its umask, its signal handlers, descriptors that it opened. What it can't change is compared as at the gate, for every thread.
+// Limits may have become lower, filters more.
+func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
+	t := &table{rows: make([]policy.Row, 0, 48)}
+	t.process(e, s)
+	t.confinement(p, s)
+	t.everyThread("seccomp.filters", "at least "+strconv.Itoa(filters(p)), s.Threads,
+		func(st procfs.Status) string { return strconv.Itoa(st.SeccompFilters) },
+		func(_ string, st procfs.Status) bool { return st.SeccompFilters >= filters(p) })
+	t.everyThread(signalsBlocked, "not all", s.Threads,
+		func(st procfs.Status) string { return maskText(st.SigBlocked) },
+		func(_ string, st procfs.Status) bool { return st.SigBlocked != allBlocked })
+	t.limits(p, s, func(want, soft, hard int64) bool { return atMost(hard, want) && atMost(soft, hard) })
+	t.place(e, s)
+	t.add("exe", policy.EvidenceKernel, "not the worker's, "+e.WorkerID, s.ExeID, e.WorkerID != "" && s.ExeID != "" && s.ExeID != e.WorkerID)
+	t.closed(e, s)
+	t.cgroup(p, e, s)
+	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
+}
+
+const signalsBlocked = "signals.blocked"
+
+// Transient says whether a verdict of [CheckStarted] fails for nothing but what a running target may cause for a moment: a C library blocks all
+// signals while it starts a thread or a process. Then look again; one that stays so was started with its signals blocked.
+func Transient(v policy.Verdict) bool {
+	failed := v.Failed()
+	return len(failed) > 0 && !slices.ContainsFunc(failed, func(row policy.Row) bool { return !strings.HasPrefix(row.Control, signalsBlocked) })
+}
+
+// atMost says whether a limit is as low as another or lower; -1 is unlimited.
+func atMost(limit, bound int64) bool { return bound < 0 || limit >= 0 && limit <= bound }
+
+// closed is that the close-on-exec descriptors are closed: the objects of ours that the child held at the gate (its end of the gate above all)
+// are gone under every number. A file of the sandbox may be open again, since the target may open what it likes there.
+func (t *table) closed(e Expect, s State) {
+	for fd, text := range e.FDs {
+		if fd < 3+e.Extra || strings.HasPrefix(text, "/") {
+			continue
+		}
+		held := "closed"
+		for number, have := range s.FDs {
+			if have == text {
+				held = "open as " + strconv.Itoa(number)
+			}
+		}
+		t.equal("fd."+strconv.Itoa(fd), "closed", held)
+	}
+}
