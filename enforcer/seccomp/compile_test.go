@@ -222,7 +222,7 @@ func TestFarJumps(t *testing.T) {
 					for arg := range 5 {
 						var args [6]uint64
 						args[arg], args[5] = v<<30, five
-						got, want := Action(program.Run(m.audit, nr, args)), naive(p, m, nil, uint32(nr), args)
+						got, want := Action(program.run1(m.audit, uint32(nr), args)), naive(p, m, nil, uint32(nr), args)
 						if got != want {
 							t.Fatalf("%s %s%x: got %v, want %v", m.goarch, name, args, got, want)
 						}
