@@ -3,36 +3,295 @@ package runner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+)
+
+// The bounds of what a child can make the daemon wait for. Each is enforced with SIGKILL on a pidfd: a worker is frozen until its child has left.
+const (
+	gateBound = 10 * time.Second // from the message to READY
+	execBound = 10 * time.Second // from the release to execve
+	killBound = 10 * time.Second // from SIGKILL to the kernel's word that nobody is left
 )
 
 // Child is one exec: a process at its gate, then released, then ended. It ends with Wait or Abort, one of which must be called.
+// Kill may be called at any time by anyone; the other methods by one goroutine.
 type Child struct {
+	place  place
+	worker *worker
+	// giveBack takes the worker when the exec is over; clean says that its tree is proven empty.
+	giveBack func(w *worker, clean bool)
+	sequence uint64
+	inv      enforcer.Invocation
+	plan     *sentPlan
+	gate     *gate
+	pid      int
+	expect   enforcer.Expect
+	streams  [3]uint64 // inodes of the child's ends
+	stdin    *feed
+	stdout   *reader
+	stderr   *reader
+
+	// heard is what the worker has said so far.
+	heard    heard
+	released time.Time
+
+	// mu guards what Kill uses.
+	mu    sync.Mutex
+	pidfd int // -1 before BORN and after the end
+	group *cgroup.Group
+	// killed says that Kill came while the leader lived; limited that it came for the output.
+	killed  bool
+	limited bool
+	// giveUp is when a killed tree is given up; zero: not killed.
+	giveUp time.Time
+	over   bool
 }
 
-// Prepare starts a child and brings it to the gate, confined as the plan says. Nothing of the target runs.
-func (s *Sandbox) Prepare(ctx context.Context, p enforcer.Plan, inv enforcer.Invocation, io IO) (*Child, error) {
-	return nil, errors.ErrUnsupported
+// Prepare starts a child and brings it to the gate, confined as the plan says. Nothing of the target runs. Errors: *StepError when a step
+// wasn't answered as it must be ("execve" when the target can't be found); everything else is a failure of ours. After an error nothing is left.
+func (s *Sandbox) Prepare(ctx context.Context, p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
+	at, err := s.place()
+	if err != nil {
+		return nil, err
+	}
+	w, err := s.worker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return prepare(ctx, at, w, s.giveBack, p, inv, with)
+}
+
+func (s *Sandbox) giveBack(w *worker, clean bool) {
+	if clean {
+		s.putWorker(w)
+	} else {
+		s.dropWorker(w)
+	}
+}
+
+// prepare is Prepare with a worker in hand.
+func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bool), p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
+	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1}
+	ends, err := c.make(p, inv, with)
+	if err != nil {
+		c.scrap()
+		giveBack(w, true)
+		return nil, err
+	}
+	err = c.send(with, ends)
+	for _, fd := range ends {
+		unix.Close(fd)
+	}
+	c.gate.sent()
+	if err != nil {
+		c.scrap()
+		giveBack(w, false)
+		return nil, err
+	}
+	if err := c.toGate(ctx, with); err != nil {
+		c.Abort()
+		return nil, err
+	}
+	return c, nil
+}
+
+// make makes all that the child needs on the daemon's side, and gives its ends of stdin, stdout and stderr.
+func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []int, err error) {
+	defer func() {
+		if err != nil {
+			for _, fd := range ends {
+				unix.Close(fd)
+			}
+		}
+	}()
+	if len(with.Extra) != inv.Extra {
+		return nil, fmt.Errorf("%w: %d extra descriptors given, %d said", ErrTable, len(with.Extra), inv.Extra)
+	}
+	if c.plan, err = sentPlans.get(p); err != nil {
+		return nil, err
+	}
+	if err := check(p, inv); err != nil {
+		return nil, err
+	}
+	if c.gate, err = newGate(); err != nil {
+		return nil, err
+	}
+	var end int
+	if c.stdin, end, err = newFeed(with.Stdin); err != nil {
+		return ends, err
+	}
+	ends = append(ends, end)
+	if c.stdout, end, err = newReader("stdout", with, c.overLimit); err != nil {
+		return ends, err
+	}
+	ends = append(ends, end)
+	if c.stderr, end, err = newReader("stderr", with, c.overLimit); err != nil {
+		return ends, err
+	}
+	ends = append(ends, end)
+	if err := errors.Join(c.note(ends), c.ownStreams(p, ends)); err != nil {
+		return ends, err
+	}
+	if p.Kill == enforcer.KillCgroup {
+		c.group, err = c.place.newGroup(c.sequence, p.Cgroup)
+	}
+	return ends, err
+}
+
+// ownStreams makes the pipes the child's, so that it can open /dev/stdout.
+func (c *Child) ownStreams(p enforcer.Plan, ends []int) error {
+	if !p.SetIDs || os.Geteuid() != 0 {
+		return nil
+	}
+	for _, fd := range ends {
+		if err := unix.Fchown(fd, p.Identity.UID, p.Identity.GID); err != nil {
+			return os.NewSyscallError("fchown", err)
+		}
+	}
+	return nil
+}
+
+// toGate waits for BORN and READY.
+func (c *Child) toGate(ctx context.Context, with IO) error {
+	c.gate.bound(time.Now().Add(gateBound))
+	c.within(gateBound)
+	stop := context.AfterFunc(ctx, func() { c.gate.bound(time.Unix(1, 0)) })
+	defer stop()
+	born, err := c.gate.born()
+	c.mu.Lock()
+	c.pidfd, c.pid = born.pidfd, born.pid
+	c.mu.Unlock()
+	if err != nil {
+		return c.lost(ctx, err)
+	}
+	if born.kind != kindBorn {
+		return c.unexpected(born)
+	}
+	ready, err := c.gate.receive()
+	if err != nil {
+		return c.lost(ctx, err)
+	}
+	closeFD(ready.pidfd)
+	if ready.kind != kindReady {
+		return c.unexpected(ready)
+	}
+	if ready.pid != c.pid {
+		return fmt.Errorf("%w: READY is of process %d, BORN of %d", ErrProtocol, ready.pid, c.pid)
+	}
+	if err := c.describe(with, int(ready.step)+int(ready.result)); err != nil {
+		return err
+	}
+	c.within(0)
+	return nil
+}
+
+// unexpected is the error of a message that isn't the one that was waited for.
+func (c *Child) unexpected(s said) error {
+	if s.kind == kindStep {
+		return c.stepError(int(s.step), s.result)
+	}
+	return fmt.Errorf("%w: message %#x on the gate", ErrProtocol, s.kind)
+}
+
+// lost is the error of a gate that ended, or was silent for too long, before READY. The worker knows more.
+func (c *Child) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("gate: %w", err)
+	}
+	if err := c.untilExit(); err != nil {
+		return err
+	}
+	if err := c.failed(); err != nil {
+		return err
+	}
+	return fmt.Errorf("child died before its gate: %s", statusText(c.heard.status()))
 }
 
 // PID is the child's, in the daemon's PID namespace.
-func (c *Child) PID() int { return 0 }
+func (c *Child) PID() int { return c.pid }
 
 // Expect is what the daemon knows of this child.
-func (c *Child) Expect() enforcer.Expect { return enforcer.Expect{} }
+func (c *Child) Expect() enforcer.Expect { return c.expect }
 
-// Release lets the child go on: one byte.
-func (c *Child) Release() error { return errors.ErrUnsupported }
+// Release lets the child go on: one byte. A child that has ended, or a gate that says something more, is an error.
+func (c *Child) Release() error {
+	if !c.released.IsZero() {
+		return fmt.Errorf("%w: released twice", ErrProtocol)
+	}
+	c.mu.Lock()
+	gone := c.over || c.pidfd < 0 || ended(c.pidfd)
+	c.mu.Unlock()
+	if gone {
+		return fmt.Errorf("release: %w", os.ErrProcessDone)
+	}
+	if spoke, err := c.gate.spoke(); err != nil || spoke {
+		return fmt.Errorf("%w: a word after READY (%v)", ErrProtocol, err)
+	}
+	c.released = time.Now()
+	if err := c.gate.open(); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	go c.stdout.run()
+	go c.stderr.run()
+	if c.stdin.file != nil {
+		go c.stdin.run()
+	}
+	return nil
+}
 
-// Started waits for execve: nil when it passed its point of no return, *StepError when it failed.
-func (c *Child) Started(ctx context.Context) error { return errors.ErrUnsupported }
+// Started waits for execve: nil when it passed its point of no return, *StepError{Step: "execve"} when it failed. Wait or Abort must follow in any case.
+func (c *Child) Started(ctx context.Context) error {
+	c.gate.bound(time.Now().Add(execBound))
+	stop := context.AfterFunc(ctx, func() { c.gate.bound(time.Unix(1, 0)) })
+	defer stop()
+	s, err := c.gate.receive()
+	if err == nil {
+		closeFD(s.pidfd)
+		return c.unexpected(s)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !errors.Is(err, io.EOF) {
+		return fmt.Errorf("gate: %w", err)
+	}
+	c.mu.Lock()
+	dead := c.pidfd < 0 || ended(c.pidfd)
+	c.mu.Unlock()
+	if !dead {
+		return nil // nobody holds the gate, the child lives: close-on-exec closed it
+	}
+	// It may have died on either side of execve. The worker looked before it reaped.
+	c.within(execBound)
+	defer c.within(0)
+	if err := c.untilExit(); err != nil {
+		return err
+	}
+	if err := c.failed(); err != nil {
+		return err
+	}
+	if c.heard.exit.flags&exitExecuted == 0 {
+		return fmt.Errorf("child died before execve: %s", statusText(c.heard.status()))
+	}
+	return nil
+}
 
-// Wait waits for the leader's end, then for the tree's. When ctx ends first, the tree is killed.
-func (c *Child) Wait(ctx context.Context) Exit { return Exit{} }
-
-// Kill kills the whole tree. Wait then returns.
-func (c *Child) Kill() {}
-
-// Abort ends a child at its gate.
-func (c *Child) Abort() {}
+func statusText(s syscall.WaitStatus) string {
+	if s.Signaled() {
+		return "signal " + s.Signal().String()
+	}
+	return fmt.Sprintf("exit status %d", s.ExitStatus())
+}

@@ -86,8 +86,6 @@ type targetHeader struct {
 	cwd      uint32
 }
 
-const targetHeaderSize = int(unsafe.Sizeof(targetHeader{}))
-
 // failedHeader is followed by the text of the error.
 type failedHeader struct {
 	kind     uint32
@@ -97,7 +95,11 @@ type failedHeader struct {
 	text     uint32
 }
 
-const failedHeaderSize = int(unsafe.Sizeof(failedHeader{}))
+// Names of steps that are the worker's own, and of no exec.
+const (
+	stepWorker  = "worker"
+	stepMessage = "message"
+)
 
 // exitMessage is the leader's end.
 type exitMessage struct {
@@ -110,8 +112,6 @@ type exitMessage struct {
 	result int64
 	rusage syscall.Rusage
 }
-
-const exitMessageSize = int(unsafe.Sizeof(exitMessage{}))
 
 // The flags of an exit message.
 const (
@@ -126,16 +126,12 @@ type emptyMessage struct {
 	sequence uint64
 }
 
-const emptyMessageSize = int(unsafe.Sizeof(emptyMessage{}))
-
 // killMessage orders the tree's end.
 type killMessage struct {
 	kind     uint32
 	_        uint32
 	sequence uint64
 }
-
-const killMessageSize = int(unsafe.Sizeof(killMessage{}))
 
 // bytesOf is a message as its bytes. Messages have no pointers.
 func bytesOf[T any](message *T) []byte {

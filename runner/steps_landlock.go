@@ -75,7 +75,7 @@ func (t *builder) seccomp(plan enforcer.Plan) {
 	// No TSYNC: the child has one thread.
 	t.add(Step{
 		Name: "seccomp", Nr: unix.SYS_SECCOMP, Args: [6]uint64{unix.SECCOMP_SET_MODE_FILTER},
-		Memory: []Memory{{Arg: 2, Program: programBytes(plan.Seccomp.Program)}},
+		Memory: []Memory{{Arg: 2, Program: plan.Seccomp.Program.Bytes()}},
 	})
 	for _, probe := range plan.Seccomp.Probes {
 		t.add(Step{Name: "probe.seccomp." + probe.Name, Nr: probe.Nr, Args: probe.Args, Want: -int64(probe.Errno), Probe: true})

@@ -1,0 +1,127 @@
+package runner
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+)
+
+// place is what a child takes over from its sandbox.
+type place struct {
+	namespaces map[string]uint64
+	root       string
+	rootID     string
+	workerID   string
+	// parent is the sandbox's cgroup, workers the path of the one that its workers are in. worker is the workers' uid, who puts children into theirs.
+	parent  *cgroup.Group
+	workers string
+	worker  int
+}
+
+// place is where this sandbox's children are.
+func (s *Sandbox) place() (place, error) {
+	state := s.State()
+	at := place{
+		namespaces: state.Namespaces, root: state.Root, rootID: state.RootID, workerID: state.ExeID,
+		parent: s.config.Cgroup, worker: s.config.Plan.Worker.UID,
+	}
+	if at.parent != nil {
+		at.workers = at.parent.Path()
+	}
+	return at, nil
+}
+
+// newGroup makes one exec's cgroup.
+func (p place) newGroup(sequence uint64, values map[string]string) (*cgroup.Group, error) {
+	if p.parent == nil {
+		return nil, fmt.Errorf("%w: the plan kills by cgroup, and the sandbox has none", ErrTable)
+	}
+	group, err := p.parent.Sub("exec-"+strconv.FormatUint(sequence, 10), p.worker, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := group.Set(values); err != nil {
+		group.Remove()
+		return nil, err
+	}
+	return group, nil
+}
+
+// describe writes down what this child must be like at its gate, besides its plan.
+func (c *Child) describe(with IO, walked int) error {
+	for c.heard.target == "" { // said before the child was born
+		if err := c.next(); err != nil {
+			return err
+		}
+		if c.heard.exit != nil || c.heard.failure != nil {
+			return fmt.Errorf("%w: an end before a beginning", ErrProtocol)
+		}
+	}
+	planned, err := c.plan.length(c.inv)
+	if err != nil {
+		return err
+	}
+	fds, err := c.descriptors(with)
+	if err != nil {
+		return err
+	}
+	c.expect = enforcer.Expect{
+		PID: c.pid, WorkerPID: c.worker.pid, StepsPlanned: planned, StepsWalked: walked, FDs: fds, Extra: c.inv.Extra,
+		Namespaces: c.place.namespaces, Root: c.place.root, RootID: c.place.rootID, WorkerID: c.place.workerID,
+		Cwd: c.inv.Cwd, Cgroup: c.place.workers,
+	}
+	if c.heard.cwd != "" {
+		c.expect.Cwd = c.heard.cwd
+	}
+	if !c.heard.byPath {
+		c.expect.Target = c.heard.target
+	}
+	if c.group != nil {
+		c.expect.Cgroup = c.group.Path()
+	}
+	return nil
+}
+
+// descriptors are the child's, by what was sent.
+func (c *Child) descriptors(with IO) (map[int]string, error) {
+	fds := make(map[int]string, 5+len(with.Extra))
+	for i, inode := range c.streams {
+		fds[i] = "pipe:[" + strconv.FormatUint(inode, 10) + "]"
+	}
+	for i, file := range with.Extra {
+		text, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(file.Fd())))
+		if err != nil {
+			return nil, err
+		}
+		fds[3+i] = text
+	}
+	own := numbers(c.inv.Extra)
+	fds[own.gate] = "socket:[" + strconv.FormatUint(c.gate.inode, 10) + "]"
+	fds[own.target] = c.heard.target
+	return fds, nil
+}
+
+// note takes down which pipes the child gets.
+func (c *Child) note(ends []int) error {
+	for i, fd := range ends {
+		inode, err := inodeOf(fd)
+		if err != nil {
+			return err
+		}
+		c.streams[i] = inode
+	}
+	return nil
+}
+
+// errnoName is the symbol of an errno.
+func errnoName(errno unix.Errno) string {
+	if name := unix.ErrnoName(errno); name != "" {
+		return name
+	}
+	return "errno " + strconv.Itoa(int(errno))
+}

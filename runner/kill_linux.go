@@ -1,0 +1,91 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Kill kills the whole tree; a second time does nothing more. Wait then returns, at the latest when the bound is over.
+func (c *Child) Kill() { c.killFor(false) }
+
+// overLimit kills for too much output.
+func (c *Child) overLimit() { c.killFor(true) }
+
+func (c *Child) killFor(output bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || !c.giveUp.IsZero() {
+		return
+	}
+	c.giveUp = time.Now().Add(killBound)
+	// The kernel's order of events decides: a leader that has ended was not killed by us.
+	c.killed = c.pidfd >= 0 && !ended(c.pidfd)
+	c.limited = output && c.killed
+	if c.group != nil {
+		c.group.Kill()
+	}
+	if c.pidfd >= 0 {
+		killProcess(c.pidfd) // the worker then ends the rest; it is frozen until then if the child is at its gate
+	}
+	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.
+	order := killMessage{kind: kindKill, sequence: c.sequence}
+	if raw, err := c.worker.conn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) {
+			unix.SendmsgN(int(fd), bytesOf(&order), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		})
+	}
+	c.worker.conn.SetReadDeadline(c.giveUp)
+}
+
+// within bounds the next words of the worker; 0 is no bound. A tree that is being killed has its own.
+func (c *Child) within(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	until := time.Time{}
+	if d > 0 {
+		until = time.Now().Add(d)
+	}
+	if !c.giveUp.IsZero() && (until.IsZero() || until.After(c.giveUp)) {
+		until = c.giveUp
+	}
+	c.worker.conn.SetReadDeadline(until)
+}
+
+// emptyGroup kills what is left in the exec's cgroup and says whether the kernel calls it empty, within the bound.
+func (c *Child) emptyGroup() bool {
+	if populated, err := c.group.Populated(); err == nil && !populated {
+		return true // and nobody can come in: only its own members and the worker, who is waiting, could put somebody there
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killBound)
+	defer cancel()
+	return c.group.Kill() == nil && c.group.WaitEmpty(ctx) == nil
+}
+
+// childless asks the kernel whether a process, the worker, has no child: each of its threads has a list.
+func childless(pid int) (bool, error) {
+	tasks := fmt.Sprintf("/proc/%d/task/", pid)
+	threads, err := os.ReadDir(tasks)
+	if err != nil {
+		return false, err
+	}
+	for _, thread := range threads {
+		children, err := os.ReadFile(tasks + thread.Name() + "/children")
+		if errors.Is(err, os.ErrNotExist) {
+			if _, gone := os.Stat(tasks + thread.Name()); errors.Is(gone, os.ErrNotExist) {
+				continue // the thread ended; its children, if any, went to another
+			}
+		}
+		if err != nil {
+			return false, err
+		}
+		if len(children) > 0 {
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,141 @@
+package runner
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer/landlock"
+)
+
+// The worker starts twice where it can have a domain: Landlock acts on one thread, and the runtime has several by the time main runs. The
+// thread that restricted itself executes the program again, and all threads of the second start are inside.
+const (
+	stageVariable = "SANDBOXD_WORKER"
+	stageScoped   = "scoped" // inside the domain
+	stageMain     = "main"   // only moved to the main thread
+)
+
+// scopeABI is the first version of Landlock with the signal scope.
+const scopeABI = 6
+
+// start makes this process a worker, or says why it can't be one.
+func (w *shepherd) start() error {
+	runtime.LockOSThread()
+	stage := os.Getenv(stageVariable)
+	if stage == "" && landlock.ABI() >= scopeABI {
+		return enterScope()
+	}
+	if unix.Gettid() != unix.Getpid() {
+		if stage != "" {
+			return errors.New("not on the main thread")
+		}
+		return again(stageMain)
+	}
+	if stage == stageScoped {
+		// The launcher runs under this uid and outside of the domain: only the domain can refuse this.
+		if err := unix.Kill(unix.Getppid(), 0); !errors.Is(err, unix.EPERM) {
+			return fmt.Errorf("signal scope: kill of the parent answered %v, want EPERM", err)
+		}
+		w.scoped = true
+	}
+	if err := unreadable(); err != nil {
+		return err
+	}
+	// Orphans of the tree come to this process and to nobody else: ECHILD then says that there are none.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("subreaper: %w", err)
+	}
+	if err := w.settle(); err != nil {
+		return err
+	}
+	page, err := unix.Mmap(-1, 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("shared page: %w", err)
+	}
+	w.words = (*sharedWords)(unsafe.Pointer(&page[0]))
+	w.every = ^uint64(0)
+	w.inbox.buffer = make([]byte, packetSize)
+	return nil
+}
+
+// enterScope puts this thread into the domain and starts the program again.
+func enterScope() error {
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	rules, err := landlock.Ruleset{ABI: scopeABI, Scoped: unix.LANDLOCK_SCOPE_SIGNAL}.Create()
+	if err != nil {
+		return err
+	}
+	if err := landlock.RestrictSelf(rules); err != nil {
+		return err
+	}
+	return again(stageScoped)
+}
+
+// again executes this program once more, with this thread as its main thread.
+func again(stage string) error {
+	env := append(os.Environ(), stageVariable+"="+stage)
+	return fmt.Errorf("start again: %w", unix.Exec("/proc/self/exe", os.Args, env))
+}
+
+// unreadable closes this process's memory to everybody of its uid. A vfork child shares the memory, and its change of ids would make it
+// readable for a moment where fs.suid_dumpable is 1.
+func unreadable() error {
+	setting, err := readSmall("/proc/sys/fs/suid_dumpable", make([]byte, 16))
+	if err == nil && !slices.Contains([]string{"0", "2"}, string(bytes.TrimSpace(setting))) {
+		return fmt.Errorf("fs.suid_dumpable is %s: 0 or 2 is wanted", bytes.TrimSpace(setting))
+	}
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("dumpable: %w", err)
+	}
+	if dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || dumpable != 0 {
+		return fmt.Errorf("dumpable is %d (%v), want 0", dumpable, err)
+	}
+	return nil
+}
+
+// settle puts the socket on descriptor 3, something harmless on 0, 1 and 2, and closes the rest.
+func (w *shepherd) settle() error {
+	for fd := range 3 {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
+			continue
+		}
+		if got, err := unix.Open("/dev/null", unix.O_RDWR, 0); err != nil || got != fd {
+			return fmt.Errorf("descriptor %d: /dev/null opened as %d: %v", fd, got, err)
+		}
+	}
+	if w.socket != workerSocket {
+		if err := unix.Dup3(w.socket, workerSocket, unix.O_CLOEXEC); err != nil {
+			return fmt.Errorf("socket: %w", err)
+		}
+		w.socket = workerSocket
+	}
+	unix.CloseOnExec(w.socket)
+	if err := unix.SetNonblock(w.socket, false); err != nil {
+		return fmt.Errorf("socket: %w", err)
+	}
+	// The runtime's epoll would be hit as well: it has none, since a worker opens no file by package os, here or later.
+	return unix.CloseRange(workerSocket+1, ^uint(0)>>32, 0)
+}
+
+// workerSocket is where the worker has its socket.
+const workerSocket = 3
+
+// readSmall reads a file of /proc whole, without package os.
+func readSmall(path string, buffer []byte) ([]byte, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buffer)
+	return buffer[:max(n, 0)], err
+}
