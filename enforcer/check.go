@@ -44,7 +44,8 @@ func Check(p Plan, e Expect, s State) policy.Verdict {
 	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
 }
 
-// process is that this is the child and no other: its pid, its parent, and a session of its own in each PID namespace that it is seen from.
+// process is that this is the child and no other: its pid, its parent, and a session of its own. The session is told by its leader's pid, in
+// each PID namespace from the daemon's to its own.
 func (t *table) process(e Expect, s State) {
 	t.everyThread("process.pid", strconv.Itoa(e.PID), s.Threads,
 		func(st procfs.Status) string { return strconv.Itoa(st.TGID) },
@@ -52,13 +53,12 @@ func (t *table) process(e Expect, s State) {
 			return e.PID > 0 && st.TGID == e.PID && len(st.NSPID) > 0 && (st.PID != st.TGID || st.NSPID[0] == e.PID)
 		})
 	t.threads("process.parent", strconv.Itoa(e.WorkerPID), s.Threads, func(st procfs.Status) string { return strconv.Itoa(st.PPID) })
-	for _, st := range s.Threads {
-		if st.PID == st.TGID {
-			t.equal("session", "its own: "+list(st.NSPID), "its own: "+list(st.NSSID))
-			return
-		}
+	leader := slices.IndexFunc(s.Threads, func(st procfs.Status) bool { return st.PID == st.TGID })
+	if leader < 0 {
+		t.add("session", policy.EvidenceKernel, "its own", "no leader", false)
+		return
 	}
-	t.add("session", policy.EvidenceKernel, "its own", "no leader", false)
+	t.threads("session", list(s.Threads[leader].NSPID), s.Threads, func(st procfs.Status) string { return list(st.NSSID) })
 }
 
 // confinement is what holds from the gate to the end, for every thread.
