@@ -89,6 +89,6 @@ func evaluateOnce(ctx context.Context, query rego.PreparedEvalQuery, options []r
 //
 //go:noinline
 func growStack() byte {
-	var room [64 << 10]byte
+	var room [128 << 10]byte
 	return room[len(os.Args)]
 }

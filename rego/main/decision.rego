@@ -48,7 +48,7 @@ required := {
 # description: The labels that the questions have proven of this request.
 # labels:
 #   rule: main.proven
-proven := (((((caller.proven | context.proven) | exec.proven) | limits.proven) | network.proven) | actions) | complete
+proven := union({caller.proven, context.proven, exec.proven, limits.proven, network.proven, actions, complete})
 
 # METADATA
 # title: The action is one that this policy knows
@@ -76,7 +76,7 @@ deny contains reason if {
 # description: The reasons of all questions; all are looked at, none hides another.
 # labels:
 #   rule: main.spoken
-spoken := ((((caller.deny | context.deny) | exec.deny) | limits.deny) | network.deny) | deny
+spoken := union({caller.deny, context.deny, exec.deny, limits.deny, network.deny, deny})
 
 # METADATA
 # title: Required and not proven
