@@ -43,6 +43,8 @@ type Config struct {
 	// FirstUID and UIDs are the range of ids that a root daemon gives away, a pair for each sandbox.
 	FirstUID int
 	UIDs     int
+	// ClaimFile is where the root daemons of a machine agree on who has which ids.
+	ClaimFile string
 
 	// DecisionTimeout bounds one decision, GateTimeout the way of a child to its gate and from its release past execve, SandboxTimeout the
 	// making of a sandbox, RecordTimeout one audit record, KillTimeout the kernel's word that a killed tree is empty.
@@ -73,6 +75,7 @@ func DefaultConfig(stateDir string) Config {
 		Version: "devel", StateDir: stateDir,
 		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
 		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
+		ClaimFile:       "/run/sandboxd/ids",
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
 		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -103,6 +106,7 @@ func (c Config) Validate() error {
 	absolute("AuditDir", c.AuditDir, true)
 	absolute("PolicyDir", c.PolicyDir, true)
 	absolute("ProfileDir", c.ProfileDir, true)
+	absolute("ClaimFile", c.ClaimFile, false)
 	absolute("RunnerPath", c.RunnerPath, true)
 	for _, path := range c.Show {
 		absolute("Show", path, false)

@@ -2,6 +2,7 @@ package execd
 
 import (
 	"encoding/json/jsontext"
+	"encoding/json/v2"
 	"errors"
 	"strings"
 	"syscall"
@@ -26,9 +27,9 @@ type Reply struct {
 	// TreeEmpty is the kernel's word that no process of the exec is left.
 	TreeEmpty bool `json:"treeEmpty"`
 	// Stdout is set when what is kept of it is UTF-8, else StdoutBase64 is; so for stderr. Neither is set in the last event of a stream.
-	Stdout       *string `json:"stdout,omitempty"`
+	Stdout       *string `json:"stdout,omitzero"`
 	StdoutBase64 []byte  `json:"stdoutBase64,omitempty"`
-	Stderr       *string `json:"stderr,omitempty"`
+	Stderr       *string `json:"stderr,omitzero"`
 	StderrBase64 []byte  `json:"stderrBase64,omitempty"`
 	// Truncated says that Bytes, all that was written, is more than what is kept.
 	Truncated Truncated `json:"truncated"`
@@ -42,7 +43,7 @@ type Reply struct {
 	AuditSequence int64 `json:"auditSequence"`
 
 	// ReturnValue is the value of a run, or of the result marker, as the text that came.
-	ReturnValue jsontext.Value `json:"returnValue,omitempty"`
+	ReturnValue jsontext.Value `json:"returnValue,omitzero"`
 	// ReturnValueHow is "value", "repr", "replaced", "none" or "failed" (run), "marker" or "none" (result marker).
 	ReturnValueHow    string `json:"returnValueHow,omitempty"`
 	ReturnValueReason string `json:"returnValueReason,omitempty"`
@@ -97,6 +98,18 @@ type Evidence struct {
 	Kernel int `json:"kernel"`
 	Probe  int `json:"probe"`
 	Report int `json:"report"`
+}
+
+// wire is how answers become JSON: a value of a program goes out as it came, also where its keys repeat or its surrogates stand alone.
+var wire = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+// Encode is the reply's JSON, as the API has it.
+func (r Reply) Encode() ([]byte, error) { return json.Marshal(r, wire) }
+
+// because says why in the reply's own words.
+func (r Reply) because(err error) Reply {
+	r.Message = sentence(err)
+	return r
 }
 
 // ExitStatus is what a command line exits with for this reply (DESIGN §8).

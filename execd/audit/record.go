@@ -39,6 +39,8 @@ type Record struct {
 	Request *Request `json:"request,omitempty"`
 
 	Decision *Decision `json:"decision,omitempty"`
+	// Refused says what this host can't hold of what policy allows.
+	Refused []policy.Reason `json:"refused,omitempty"`
 	// PlanDigest and Verdict are the proof.
 	PlanDigest string   `json:"planDigest,omitempty"`
 	Verdict    *Verdict `json:"verdict,omitempty"`

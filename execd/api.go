@@ -1,0 +1,196 @@
+package execd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// route is one path and method of the API.
+type route struct {
+	method, path string
+	// query are the parameters that may be there; any other is an error.
+	query  []string
+	handle func(*exchange) error
+}
+
+// routes is the whole API; openapi.json describes the same, held by a test.
+func (s *Service) routes() []route {
+	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
+	return []route{
+		{"POST", "/v1/exec", []string{"rows"}, s.postExec},
+		{"POST", "/v1/run", []string{"rows"}, s.postRun},
+		{"POST", "/v1/decide", nil, s.postDecide},
+		{"GET", "/v1/status", nil, s.getStatus},
+		{"POST", "/v1/sandboxes", nil, s.postSandbox},
+		{"GET", "/v1/sandboxes", nil, s.listSandboxes},
+		{"GET", "/v1/sandboxes/{id}", nil, s.getSandbox},
+		{"DELETE", "/v1/sandboxes/{id}", nil, s.deleteSandbox},
+		{"GET", "/healthz", nil, s.getHealth},
+		{"GET", "/readyz", nil, s.getReady},
+		{"GET", "/metrics", nil, func(x *exchange) error { metrics.ServeHTTP(x.w, x.r); return nil }},
+	}
+}
+
+// exchange is one request with its answer.
+type exchange struct {
+	w      *countedWriter
+	r      *http.Request
+	caller policy.Caller
+}
+
+// countedWriter remembers the status, for the metric.
+type countedWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *countedWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *countedWriter) Write(data []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(data)
+}
+
+// Unwrap lets http.ResponseController find the connection.
+func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Handler is the API. Its requests need a caller in their context, which connections of a [Listener] have.
+func (s *Service) Handler() http.Handler {
+	methods := map[string][]route{}
+	for _, r := range s.routes() {
+		methods[r.path] = append(methods[r.path], r)
+	}
+	mux := http.NewServeMux()
+	for path, routes := range methods {
+		mux.Handle(path, s.handler(path, routes))
+	}
+	mux.Handle("/", s.handler("other", nil))
+	return mux
+}
+
+// handler answers one path: it finds the route of the method, checks what every route has, and turns errors and panics into answers.
+func (s *Service) handler(name string, routes []route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := &exchange{w: &countedWriter{ResponseWriter: w}, r: r}
+		defer func() {
+			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
+				s.logger.Error("bug: panic in a handler; please report this", "path", name, "panic", cause, "stack", string(debug.Stack()))
+				x.fail(errorOf("INTERNAL", "internal error; please report this"))
+			}
+			s.metrics.answers.WithLabelValues(name, strconv.Itoa(x.w.status)).Inc()
+		}()
+		if err := s.dispatch(x, routes); err != nil {
+			if errors.Is(err, ErrBusy) {
+				s.metrics.busy.Inc()
+			}
+			x.fail(err)
+		}
+	})
+}
+
+// fail answers an error, unless an answer has begun: then the connection is cut, so that what was sent can't be taken for a whole answer.
+func (x *exchange) fail(err error) {
+	if x.w.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	writeError(x.w, err)
+}
+
+func (s *Service) dispatch(x *exchange, routes []route) error {
+	var known bool
+	if x.caller, known = callerOf(x.r.Context()); !known {
+		return errorOf("UNAUTHORIZED", "the kernel didn't say who connected")
+	}
+	if len(routes) == 0 {
+		return errorOf("NOT_FOUND", "there is no such path; openapi.json has them all")
+	}
+	at := slices.IndexFunc(routes, func(r route) bool { return r.method == x.r.Method })
+	if at < 0 {
+		var allowed []string
+		for _, r := range routes {
+			allowed = append(allowed, r.method)
+		}
+		x.w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return errorOf("METHOD_NOT_ALLOWED", fmt.Sprintf("this path has %s only", strings.Join(allowed, ", ")))
+	}
+	if err := checkQuery(x.r, routes[at].query); err != nil {
+		return err
+	}
+	return routes[at].handle(x)
+}
+
+// checkQuery refuses parameters that nobody reads: one that is misspelt would be a wish that isn't heard.
+func checkQuery(r *http.Request, known []string) error {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	values, err := parseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badField("query", err.Error())
+	}
+	for name, list := range values {
+		if !slices.Contains(known, name) {
+			return badField("query."+name, "unknown parameter; nearest is "+nearest(name, known))
+		}
+		if len(list) != 1 {
+			return badField("query."+name, "given more than once")
+		}
+	}
+	return nil
+}
+
+// flag reads a parameter that is true or false.
+func (x *exchange) flag(name string) (bool, error) {
+	switch value := x.r.URL.Query().Get(name); value {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, badField("query."+name, fmt.Sprintf("%q: want true or false", value))
+	}
+}
+
+// body reads a JSON body within its bounds of size and time.
+func (s *Service) body(x *exchange) ([]byte, error) {
+	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, badField("Content-Type", fmt.Sprintf("%q: want application/json", x.r.Header.Get("Content-Type")))
+	}
+	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return nil, badField("Content-Encoding", fmt.Sprintf("%q: want none", encoding))
+	}
+	connection := http.NewResponseController(x.w)
+	if err := connection.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, s.config.BodyBytes))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, errorOf("TOO_LARGE", fmt.Sprintf("the body has more than %d bytes", large.Limit))
+	case err != nil:
+		return nil, errorOf("BAD_REQUEST", "the body didn't arrive whole and in time")
+	}
+	// Without this the deadline would end the request's context in the middle of an exec.
+	return data, connection.SetReadDeadline(time.Time{})
+}

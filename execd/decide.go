@@ -1,0 +1,46 @@
+package execd
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/execd/audit"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// DecideReply is the answer to a dry run.
+type DecideReply struct {
+	Decision policy.Decision `json:"decision"`
+	// Refused says what this host can't hold of what policy allows; null when it can hold all.
+	Refused       *policy.Reason `json:"refused"`
+	RequestDigest string         `json:"requestDigest"`
+	AuditSequence int64          `json:"auditSequence"`
+}
+
+// Decide says what policy and this host would say to a request. Nothing is made or started for it; the record says that it was a dry run. The
+// error is that of a log that can't be written.
+func (s *Service) Decide(ctx context.Context, r policy.Request) (DecideReply, error) {
+	reply := DecideReply{Decision: s.engine.Decide(ctx, r), RequestDigest: policy.Digest(r)}
+	if reply.Decision.Allow {
+		_, err := enforcer.Build(reply.Decision, s.host, s.pattern, s.profiles)
+		var refused *enforcer.RefusedError
+		if errors.As(err, &refused) {
+			reason := refusal(refused)
+			reply.Refused = &reason
+		} else if err != nil {
+			return reply, err
+		}
+	}
+	record := audit.Record{
+		Type: audit.TypeDecision, DryRun: true, Caller: &r.Caller, Request: audit.Describe(r), Decision: recordedDecision(reply.Decision),
+	}
+	if reply.Refused != nil {
+		record.Refused = []policy.Reason{*reply.Refused}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
+	defer cancel()
+	var err error
+	reply.AuditSequence, err = s.log.Append(ctx, record)
+	return reply, err
+}

@@ -1,0 +1,89 @@
+package execd
+
+import (
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// workDir is where a command starts unless it says otherwise, and its home.
+const workDir = "/work"
+
+// safeEnv is what every child has unless the request says otherwise. Nothing of our own environment is passed on.
+var safeEnv = map[string]string{
+	"PATH":   "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+	"HOME":   workDir,
+	"LANG":   "C.UTF-8",
+	"TMPDIR": "/tmp",
+}
+
+// program is what a request executes: the invocation, and the descriptors that go with it.
+type program struct {
+	enforcer.Invocation
+	stdin []byte
+	// extra are the child's from 3; channel is our end of a run's result channel and value what comes out of it, nil for an exec.
+	extra   []*os.File
+	channel *os.File
+	value   *result
+}
+
+// newProgram makes an invocation of a request.
+func newProgram(r policy.Request) (*program, error) {
+	if r.Action == policy.ActionRun {
+		return pythonProgram(r.Program)
+	}
+	made := &program{stdin: r.Command.Stdin}
+	made.Argv, made.Env, made.Cwd = r.Command.Argv, environment(r.Command.Env), directory(r.Command.Cwd)
+	return made, nil
+}
+
+// handed says that the child has its descriptors, and begins to read its value. Our copies are closed: the channel ends when the child's do.
+func (p *program) handed(limit int64) {
+	p.closeExtra()
+	if p.channel != nil {
+		p.value = readResult(p.channel, limit)
+		p.channel = nil
+	}
+}
+
+// close closes what is ours of it.
+func (p *program) close() {
+	p.closeExtra()
+	switch {
+	case p.value != nil:
+		p.value.close()
+	case p.channel != nil:
+		p.channel.Close()
+	}
+}
+
+func (p *program) closeExtra() {
+	for _, file := range p.extra {
+		file.Close()
+	}
+	p.extra = nil
+}
+
+// firstExtra is the number of the first granted descriptor after the standard ones.
+const firstExtra = 3
+
+
+func environment(asked map[string]string) []string {
+	env := maps.Clone(safeEnv)
+	maps.Copy(env, asked)
+	list := make([]string, 0, len(env))
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, name+"="+env[name])
+	}
+	return list
+}
+
+func directory(cwd string) string {
+	if cwd == "" {
+		return workDir
+	}
+	return cwd
+}

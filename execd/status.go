@@ -1,0 +1,90 @@
+package execd
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/policy/engine"
+)
+
+// Status is the service's own account.
+type Status struct {
+	Version string `json:"version"`
+	// Ready says that a request would be served; Troubles why not.
+	Ready         bool            `json:"ready"`
+	Troubles      []string        `json:"troubles"`
+	UptimeSeconds float64         `json:"uptimeSeconds"`
+	Policy        engine.Status   `json:"policy"`
+	Host          HostStatus      `json:"host"`
+	Requests      RequestStatus   `json:"requests"`
+	Sandboxes     SandboxesStatus `json:"sandboxes"`
+	Audit         AuditStatus     `json:"audit"`
+}
+
+// HostStatus is what this place lets us enforce.
+type HostStatus struct {
+	Tier       policy.Tier          `json:"tier"`
+	Kernel     string               `json:"kernel"`
+	Arch       string               `json:"arch"`
+	UID        int                  `json:"uid"`
+	Mechanisms []enforcer.Mechanism `json:"mechanisms"`
+}
+
+// RequestStatus counts requests now.
+type RequestStatus struct {
+	Running int   `json:"running"`
+	Waiting int64 `json:"waiting"`
+}
+
+// SandboxesStatus counts sandboxes now.
+type SandboxesStatus struct {
+	Ready       int `json:"ready"`
+	Kept        int `json:"kept"`
+	Quarantined int `json:"quarantined"`
+}
+
+// AuditStatus is how the log is.
+type AuditStatus struct {
+	Sequence int64  `json:"sequence"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Status says how the service is.
+func (s *Service) Status() Status {
+	ready, kept, quarantined, _ := s.sandboxes.count()
+	troubles := s.troubles()
+	status := Status{
+		Version: s.config.Version, Ready: len(troubles) == 0, Troubles: troubles, UptimeSeconds: time.Since(s.began).Seconds(),
+		Policy: s.engine.Status(),
+		Host: HostStatus{
+			Tier: s.host.Tier(), Kernel: s.host.Kernel, Arch: s.host.Arch, UID: s.host.UID, Mechanisms: s.host.Doctor(),
+		},
+		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
+		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined},
+		Audit:     AuditStatus{Sequence: s.log.Last()},
+	}
+	if err := s.log.Err(); err != nil {
+		status.Audit.Error = sentence(err)
+	}
+	return status
+}
+
+// troubles says what keeps the service from doing its job. A policy that is stale doesn't: the last good one is in force.
+func (s *Service) troubles() []string {
+	troubles := []string{}
+	if s.stopping() {
+		troubles = append(troubles, errStopping.Error())
+	}
+	if err := s.log.Err(); err != nil {
+		troubles = append(troubles, fmt.Sprintf("the audit log can't be written: %v", err))
+	}
+	if _, _, _, err := s.sandboxes.count(); err != nil {
+		troubles = append(troubles, fmt.Sprintf("the last sandbox could not be made: %v", err))
+	}
+	return troubles
+}
+
+// Host is what this place can do, as it was found at the start.
+func (s *Service) Host() enforcer.Host { return s.host }

@@ -1,0 +1,167 @@
+package execd
+
+import (
+	"context"
+	"encoding/json/jsontext"
+	"encoding/json/v2"
+	"net/http"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Event is one line of a stream. First "decision", then any number of "stdout" and "stderr", "result" where there is a value, and always
+// exactly one "exit" at the end: a stream without it was cut.
+type Event struct {
+	Event string `json:"event"`
+	// Decision is set in "decision".
+	Decision *Judgment `json:"decision,omitzero"`
+	// Data is set in "stdout" and "stderr" when the piece is UTF-8, else DataBase64 is.
+	Data       *string `json:"data,omitzero"`
+	DataBase64 []byte  `json:"dataBase64,omitempty"`
+	// ReturnValue and what follows are set in "result".
+	ReturnValue       jsontext.Value `json:"returnValue,omitzero"`
+	ReturnValueHow    string         `json:"returnValueHow,omitempty"`
+	ReturnValueReason string         `json:"returnValueReason,omitempty"`
+	// Reply is set in "exit": the whole reply but for what was streamed.
+	Reply *Reply `json:"reply,omitzero"`
+}
+
+// stream writes events as they come. Output never waits for the client: it is queued, which takes no more memory than the output limit that
+// the request has anyway, and a goroutine writes. A client that doesn't take a line within the bound is gone, and its exec is cancelled.
+type stream struct {
+	out    http.ResponseWriter
+	bound  time.Duration
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	ready sync.Cond
+	queue []Event
+	// begun has the bytes of a character whose end hasn't come yet.
+	begun map[string][]byte
+	// status is what the answer begins with.
+	status int
+	ended  bool
+}
+
+func newStream(out http.ResponseWriter, bound time.Duration, cancel context.CancelFunc) *stream {
+	s := &stream{out: out, bound: bound, cancel: cancel, done: make(chan struct{}), begun: map[string][]byte{}}
+	s.ready.L = &s.mu
+	go s.write()
+	return s
+}
+
+// Decision is the first event; the answer's status is 403 when it is a no.
+func (s *stream) Decision(d policy.Decision) {
+	judgment := judgmentOf(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = http.StatusOK
+	if !d.Allow {
+		s.status = http.StatusForbidden
+	}
+	s.add(Event{Event: "decision", Decision: &judgment})
+}
+
+// Output is a piece of a stream. Characters aren't torn: the begun one at the end of a piece goes with the next.
+func (s *stream) Output(name string, chunk []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data := append(s.begun[name], chunk...)
+	cut := len(data) - partialRune(data)
+	s.begun[name] = append([]byte(nil), data[cut:]...)
+	if cut > 0 {
+		s.add(outputEvent(name, data[:cut]))
+	}
+}
+
+func outputEvent(name string, data []byte) Event {
+	if !utf8.Valid(data) {
+		return Event{Event: name, DataBase64: data}
+	}
+	text := string(data)
+	return Event{Event: name, Data: &text}
+}
+
+// add queues an event; mu is held.
+func (s *stream) add(e Event) {
+	s.queue = append(s.queue, e)
+	s.ready.Signal()
+}
+
+// finish sends what is left and the terminal event, and waits until it is written or can't be.
+func (s *stream) finish(reply Reply) {
+	s.mu.Lock()
+	for _, name := range []string{"stdout", "stderr"} {
+		if rest := s.begun[name]; len(rest) > 0 {
+			s.add(outputEvent(name, rest))
+		}
+	}
+	if reply.ReturnValueHow != "" {
+		s.add(Event{
+			Event: "result", ReturnValue: reply.ReturnValue, ReturnValueHow: reply.ReturnValueHow, ReturnValueReason: reply.ReturnValueReason,
+		})
+	}
+	reply.Stdout, reply.StdoutBase64, reply.Stderr, reply.StderrBase64 = nil, nil, nil, nil
+	if s.status == 0 {
+		s.status = statusOf(reply.Outcome)
+	}
+	s.add(Event{Event: "exit", Reply: &reply})
+	s.ended = true
+	s.mu.Unlock()
+	<-s.done
+}
+
+// write is the goroutine that alone touches the connection, until the last event is written. When the client is gone it takes the events
+// and drops them.
+func (s *stream) write() {
+	defer close(s.done)
+	connection := http.NewResponseController(s.out)
+	begun, gone := false, false
+	for {
+		events, status, last := s.next()
+		if !gone && !begun {
+			s.out.Header().Set("Content-Type", ndjson)
+			s.out.WriteHeader(status)
+			begun = true
+		}
+		if !gone {
+			if err := s.writeEvents(connection, events); err != nil {
+				gone = true
+				s.cancel()
+			}
+		}
+		if last {
+			_ = connection.SetWriteDeadline(time.Time{}) // the connection may serve another request
+			return
+		}
+	}
+}
+
+// next waits for events and takes them all.
+func (s *stream) next() (events []Event, status int, last bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.queue) == 0 {
+		s.ready.Wait()
+	}
+	events, s.queue = s.queue, nil
+	return events, s.status, s.ended
+}
+
+func (s *stream) writeEvents(connection *http.ResponseController, events []Event) error {
+	for _, event := range events {
+		line, err := json.Marshal(event, wire)
+		if err != nil {
+			return err
+		}
+		_ = connection.SetWriteDeadline(time.Now().Add(s.bound)) // a recorder in a test has none
+		if _, err := s.out.Write(append(line, '\n')); err != nil {
+			return err
+		}
+	}
+	return connection.Flush()
+}
