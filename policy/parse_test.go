@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json/jsontext"
 	"errors"
 	"strings"
 	"testing"
@@ -235,6 +236,24 @@ func TestParseRunInputs(t *testing.T) {
 	got, _, err = ParseRun([]byte(`{"env":{"inputs":"x"},"code":""}`))
 	if err != nil || got.Program.Env["inputs"] != "x" {
 		t.Errorf("a variable called inputs: got %v and %v", got.Program.Env, err)
+	}
+}
+
+func TestCheckPythonJSON(t *testing.T) {
+	for inputs, want := range map[string]string{
+		`{"a":[1]}`: "", " 1 ": "",
+		"":         "inputs: not JSON: EOF",
+		"1 2":      "inputs: more than one JSON value",
+		"[1":       "inputs: not JSON: unexpected EOF at byte 2",
+		"Infinity": "inputs: not JSON: invalid character 'I' at start of value at byte 0",
+	} {
+		got := ""
+		if err := CheckPythonJSON("inputs", jsontext.Value(inputs)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", inputs, got, want)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ type Program struct {
 	// Code is the source text, UTF-8 without NUL.
 	Code string `json:"code"`
 	// Inputs is any JSON value, handed over as the text that came. It is Python's to decode: keys may repeat and surrogates may be alone,
-	// so that it isn't always what this language's own encoder accepts. See [CheckInputs].
+	// so that it isn't always what this language's own encoder accepts. See [CheckPythonJSON].
 	Inputs jsontext.Value `json:"inputs"`
 	// Env and Cwd: as in Command.
 	Env map[string]string `json:"env"`
@@ -43,7 +43,7 @@ func (p Program) check(field string) *FieldError {
 	if fault := checkText(member(field, "code"), p.Code); fault != nil {
 		return fault
 	}
-	if fault := checkInputs(member(field, "inputs"), p.Inputs); fault != nil {
+	if fault := checkPythonJSON(member(field, "inputs"), p.Inputs); fault != nil {
 		return fault
 	}
 	if fault := checkEnv(member(field, "env"), p.Env, 0); fault != nil {
@@ -52,11 +52,11 @@ func (p Program) check(field string) *FieldError {
 	return checkCwd(member(field, "cwd"), p.Cwd)
 }
 
-// CheckInputs says whether raw is one JSON value that CPython decodes: UTF-8, at most 900 levels deep, no integer of more than 4300 digits.
-// Keys may repeat and surrogates may be alone.
-func CheckInputs(raw jsontext.Value) error { return orNil(checkInputs("inputs", raw)) }
+// CheckPythonJSON says whether raw is one JSON value that CPython decodes: UTF-8, at most 900 levels deep, no integer of more than 4300 digits.
+// Keys may repeat and surrogates may be alone. The error is a *FieldError at field.
+func CheckPythonJSON(field string, raw jsontext.Value) error { return orNil(checkPythonJSON(field, raw)) }
 
-func checkInputs(field string, raw jsontext.Value) *FieldError {
+func checkPythonJSON(field string, raw jsontext.Value) *FieldError {
 	if !utf8.Valid(raw) {
 		return faultf(field, "not UTF-8")
 	}
@@ -67,7 +67,7 @@ func checkInputs(field string, raw jsontext.Value) *FieldError {
 		if token == '0' {
 			number, err := dec.ReadValue()
 			if err != nil {
-				return inputsFault(field, err)
+				return pythonJSONFault(field, err)
 			}
 			if digits := integerDigits(number); digits > longestInteger {
 				return faultf(field, "an integer of %d digits at %s, at most %d", digits, where(dec), longestInteger)
@@ -76,7 +76,7 @@ func checkInputs(field string, raw jsontext.Value) *FieldError {
 			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && values == 1 {
 				return nil
 			}
-			return inputsFault(field, err)
+			return pythonJSONFault(field, err)
 		}
 		switch depth := dec.StackDepth(); {
 		case depth > deepestInputs:
@@ -89,7 +89,7 @@ func checkInputs(field string, raw jsontext.Value) *FieldError {
 	}
 }
 
-func inputsFault(field string, err error) *FieldError {
+func pythonJSONFault(field string, err error) *FieldError {
 	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || syntactic.Err == nil {
 		return faultf(field, "not JSON: %s", printable(err.Error()))

@@ -142,6 +142,9 @@ func TestWithinNetwork(t *testing.T) {
 		// A name may resolve into a denied prefix.
 		{allow("a.test"), `{"egress":[{"action":"deny","target":"8.0.0.0/8"},{"action":"allow","target":"a.test"}]}`,
 			"network.egress[0]: a.test lets out more than was asked for"},
+		// An IPv6 address may be the translation of a denied IPv4 one.
+		{allow("2001:db8::1"), `{"egress":[{"action":"deny","target":"8.0.0.0/8"},{"action":"allow","target":"2001:db8::1"}]}`,
+			"network.egress[0]: 2001:db8::1 lets out more than was asked for"},
 		// Unsure: both halves are asked for, the whole isn't written.
 		{allow("8.0.0.0/7"), `{"egress":[{"action":"allow","target":"8.0.0.0/8"},{"action":"allow","target":"9.0.0.0/8"}]}`,
 			"network.egress[0]: 8.0.0.0/7 lets out more than was asked for"},

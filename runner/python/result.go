@@ -1,0 +1,161 @@
+package python
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json/jsontext"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// How a value was obtained.
+const (
+	// HowValue: it is JSON as json.dumps(value, default=str) writes it.
+	HowValue = "value"
+	// HowRepr: json.dumps refused it; it is the string that repr gave.
+	HowRepr = "repr"
+	// HowReplaced: NaN and infinities, which JSON doesn't have, were replaced by null.
+	HowReplaced = "replaced"
+	// HowNone: the program ended without a word (os._exit, a signal, a kill); the value is null.
+	HowNone = "none"
+	// HowFailed: there is a value and it can't be had; it is null.
+	HowFailed = "failed"
+)
+
+// Result is the value of _return.
+type Result struct {
+	// Value is JSON that every reader takes: at most 900 levels deep, no integer above 4300 digits. Never nil; null when there is none.
+	// Keys may repeat and surrogates may be alone, as they do in Python.
+	Value jsontext.Value `json:"value"`
+	// Text is the value as Python wrote it: as Value, but with NaN, Infinity and -Infinity in place. For a façade whose client expects them.
+	Text []byte `json:"-"`
+	How  string `json:"how"`
+	// Reason says why How isn't "value".
+	Reason string `json:"reason,omitempty"`
+}
+
+// The frame that the driver sends: a letter, 8 bytes of length, and the payload.
+const (
+	frameHeader = 9
+	frameValue  = 'v'
+	frameRepr   = 'r'
+	frameFail   = 'f'
+	// longestReason bounds what the other side says about itself.
+	longestReason = 1024
+)
+
+// ReadResult reads what the driver sent, to the end of the pipe or to r's deadline, and keeps at most limit bytes of value. It has to run while
+// the program does, since a pipe holds little; it reads on after a fault, so that the program isn't held up. What comes is a stranger's: at most
+// one frame of known shape with valid JSON in it is a value.
+func ReadResult(r *os.File, limit int64) Result { return readResult(r, limit) }
+
+func readResult(r io.Reader, limit int64) Result {
+	defer io.Copy(io.Discard, r)
+	var header [frameHeader]byte
+	n, err := io.ReadFull(r, header[:])
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return none("the program ended without handing over a value")
+	case n == 0:
+		return none("the program was stopped before it handed over a value")
+	case err != nil:
+		return failed("the value was cut off")
+	}
+	letter, size := header[0], binary.BigEndian.Uint64(header[1:])
+	switch {
+	case letter != frameValue && letter != frameRepr && letter != frameFail:
+		return failed("what the program sent isn't a value")
+	case letter == frameFail && size > longestReason:
+		return failed("the reason why there is no value is longer than %d bytes", longestReason)
+	case letter != frameFail && (limit < 0 || size > uint64(limit)):
+		return failed("the value has %d bytes, at most %d", size, max(limit, 0))
+	}
+	// Read as it comes and not into size bytes at once: the length is the other side's word.
+	var payload bytes.Buffer
+	if _, err := io.CopyN(&payload, r, int64(size)); err != nil {
+		return failed("the value was cut off")
+	}
+	if extra, err := r.Read(header[:1]); extra > 0 {
+		return failed("the program sent more than one value")
+	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return failed("reading the value: %v", err)
+	}
+	return judge(letter, payload.Bytes())
+}
+
+// judge takes a whole frame.
+func judge(letter byte, payload []byte) Result {
+	if letter == frameFail {
+		if !utf8.Valid(payload) {
+			return failed("the value can't be encoded")
+		}
+		return failed("the value can't be encoded: %s", strings.Map(printable, string(payload)))
+	}
+	value, replaced := withoutNonFinite(payload)
+	if err := policy.CheckPythonJSON("", value); err != nil {
+		return failed("the value is out of bounds: %v", err)
+	}
+	switch {
+	case letter == frameRepr && (value[0] != '"' || replaced > 0):
+		return failed("what the program sent isn't a value")
+	case letter == frameRepr:
+		return Result{Value: value, Text: payload, How: HowRepr, Reason: "json.dumps refused the value; this is its repr"}
+	case replaced > 0:
+		return Result{Value: value, Text: payload, How: HowReplaced, Reason: fmt.Sprintf("%d times NaN or infinity, which JSON doesn't have, became null", replaced)}
+	}
+	return Result{Value: value, Text: payload, How: HowValue}
+}
+
+// nonFinite are the tokens of Python's JSON that aren't JSON, the longer before its tail.
+var nonFinite = []string{"NaN", "-Infinity", "Infinity"}
+
+// withoutNonFinite replaces NaN and infinities by null, outside of strings. No token of JSON has an N or an I in it.
+func withoutNonFinite(text []byte) (jsontext.Value, int) {
+	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Infinity")) {
+		return text, 0
+	}
+	out, replaced, inString := make([]byte, 0, len(text)), 0, false
+next:
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\' && i+1 < len(text):
+			out = append(out, c)
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == 'N' || c == 'I' || c == '-'):
+			for _, token := range nonFinite {
+				if bytes.HasPrefix(text[i:], []byte(token)) {
+					out = append(out, "null"...)
+					i += len(token) - 1
+					replaced++
+					continue next
+				}
+			}
+		}
+		out = append(out, text[i])
+	}
+	return out, replaced
+}
+
+func none(reason string) Result {
+	return Result{Value: jsontext.Value("null"), Text: []byte("null"), How: HowNone, Reason: reason}
+}
+
+func failed(format string, args ...any) Result {
+	return Result{Value: jsontext.Value("null"), Text: []byte("null"), How: HowFailed, Reason: fmt.Sprintf(format, args...)}
+}
+
+// printable keeps the other side's words on one line.
+func printable(r rune) rune {
+	if r < ' ' || r == 0x7f {
+		return '?'
+	}
+	return r
+}
