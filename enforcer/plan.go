@@ -56,7 +56,7 @@ type Plan struct {
 	Readback bool `json:"readback"`
 
 	// Cgroup has the values of the exec's own cgroup, by file name ("memory.max": "1048576"); nil: no cgroup, the worker's shepherd kills.
-	Cgroup map[string]string `json:"cgroup"`
+	Cgroup map[string]string `json:"cgroup,omitzero"`
 	// Kill is "cgroup" or "shepherd".
 	Kill string `json:"kill"`
 
