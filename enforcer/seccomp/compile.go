@@ -115,14 +115,11 @@ func newestKnown(p Profile, m machine) (int, error) {
 // clauses sorts the rules that count by number.
 func clauses(p Profile, m machine, rules []Rule) (map[int][]clause, error) {
 	byNumber := map[int][]clause{}
-	for _, r := range rules {
-		counts, err := p.counts(r, m.goarch)
-		if err != nil {
-			return nil, fmt.Errorf("seccomp: %w", err)
-		}
-		if !counts {
-			continue
-		}
+	resolved, err := Profile{Kernel: p.Kernel, Rules: rules}.Resolved(m.goarch)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range resolved.Rules {
 		for _, name := range r.Calls {
 			c, ok := lookup(name)
 			if !ok {

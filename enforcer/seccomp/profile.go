@@ -77,6 +77,22 @@ func (t Test) Holds(argument uint64) bool {
 	}
 }
 
+// Resolved is the profile with the rules that count on an architecture, and no conditions.
+func (p Profile) Resolved(arch string) (Profile, error) {
+	resolved := Profile{Default: p.Default, Kernel: p.Kernel}
+	for _, r := range p.Rules {
+		counts, err := p.counts(r, arch)
+		if err != nil {
+			return Profile{}, fmt.Errorf("seccomp: %w", err)
+		}
+		if counts {
+			r.Includes, r.Excludes = Condition{}, Condition{}
+			resolved.Rules = append(resolved.Rules, r)
+		}
+	}
+	return resolved, nil
+}
+
 // counts says whether a rule applies on this architecture and kernel to a process without capabilities.
 func (p Profile) counts(r Rule, arch string) (bool, error) {
 	in, ex := r.Includes, r.Excludes

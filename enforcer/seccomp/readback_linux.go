@@ -1,9 +1,12 @@
 package seccomp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
+	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
@@ -67,7 +70,9 @@ func onOwnThread(f func() (clean bool)) {
 }
 
 func traced(pid, index int) (program []byte, clean bool, err error) {
-	if e := ptrace(ptraceSeize, pid, 0, 0); e != 0 {
+	if e := ptrace(ptraceSeize, pid, 0, 0); e == syscall.EPERM && ended(pid) {
+		return nil, true, syscall.ESRCH // what is dead and not yet reaped answers EPERM
+	} else if e != 0 {
 		return nil, true, fmt.Errorf("PTRACE_SEIZE: %w", e)
 	}
 	if e := ptrace(ptraceInterrupt, pid, 0, 0); e != 0 {
@@ -104,6 +109,17 @@ func installed(pid, index int) ([]byte, syscall.Errno) {
 	rows := make([]byte, n*rowSize)
 	_, _, e = syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSeccompGetFilter, uintptr(pid), uintptr(index), uintptr(unsafe.Pointer(&rows[0])), 0, 0)
 	return rows, e
+}
+
+// ended says whether a process is dead or gone.
+func ended(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+	}
+	// The state stands behind the name, which may have any character in it.
+	_, state, _ := bytes.Cut(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" "))
+	return len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
 }
 
 // stopped waits for the stop, or the end, of a process that is being traced. The stop takes microseconds, so it looks often at first.
