@@ -1,44 +1,11 @@
 package engine
 
 import (
-	"context"
 	"strconv"
 	"testing"
 
-	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/rego"
 )
-
-// typical is what an agent's shell command looks like, about 2 KB with its environment.
-func typical() policy.Request {
-	env := map[string]string{}
-	for i := range 20 {
-		env["VARIABLE_"+strconv.Itoa(i)] = "some value of ordinary length, such as a path or a flag"
-	}
-	return policy.Request{
-		Action: policy.ActionExec,
-		Caller: policy.Caller{UID: 1000, GID: 1000, PID: 4711, Via: "socket"},
-		SecurityContext: policy.SecurityContext{
-			RunAsNonRoot: new(true), Capabilities: &policy.Capabilities{Drop: []string{"ALL"}},
-			SeccompProfile: &policy.SeccompProfile{Type: policy.SeccompRuntimeDefault},
-		},
-		Command: policy.Command{
-			Argv: []string{"/usr/bin/python3", "-c", "import json, sys\nprint(json.dumps({'answer': 42}))\n"},
-			Env:  env, Cwd: "/work",
-		},
-		Limits: policy.Limits{TimeoutSeconds: 30, OutputBytes: 1 << 20},
-	}
-}
-
-func open(tb testing.TB, o Options) *Engine {
-	tb.Helper()
-	e, err := Open(context.Background(), o)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { e.Close() })
-	return e
-}
 
 func BenchmarkDecideFresh(b *testing.B) {
 	e := open(b, Options{FS: rego.Bundle})
