@@ -21,25 +21,30 @@ import (
 type route struct {
 	method, path string
 	// query are the parameters that may be there; any other is an error.
-	query  []string
-	handle func(*exchange) error
+	query []string
+	// answers are the statuses that it may have besides those of every route.
+	answers []int
+	handle  func(*exchange) error
 }
+
+// always are the statuses that every route may have: a bad request, a caller without a name, another method, a failure of ours.
+var always = []int{400, 401, 405, 500}
 
 // routes is the whole API; openapi.json describes the same, held by a test.
 func (s *Service) routes() []route {
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
 	return []route{
-		{"POST", "/v1/exec", []string{"rows"}, s.postExec},
-		{"POST", "/v1/run", []string{"rows"}, s.postRun},
-		{"POST", "/v1/decide", nil, s.postDecide},
-		{"GET", "/v1/status", nil, s.getStatus},
-		{"POST", "/v1/sandboxes", nil, s.postSandbox},
-		{"GET", "/v1/sandboxes", nil, s.listSandboxes},
-		{"GET", "/v1/sandboxes/{id}", nil, s.getSandbox},
-		{"DELETE", "/v1/sandboxes/{id}", nil, s.deleteSandbox},
-		{"GET", "/healthz", nil, s.getHealth},
-		{"GET", "/readyz", nil, s.getReady},
-		{"GET", "/metrics", nil, func(x *exchange) error { metrics.ServeHTTP(x.w, x.r); return nil }},
+		{"POST", "/v1/exec", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postExec},
+		{"POST", "/v1/run", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postRun},
+		{"POST", "/v1/decide", nil, []int{200, 413, 429, 503}, s.postDecide},
+		{"GET", "/v1/status", nil, []int{200}, s.getStatus},
+		{"POST", "/v1/sandboxes", nil, []int{201, 403, 413, 429, 503}, s.postSandbox},
+		{"GET", "/v1/sandboxes", nil, []int{200}, s.listSandboxes},
+		{"GET", "/v1/sandboxes/{id}", nil, []int{200, 404, 409}, s.getSandbox},
+		{"DELETE", "/v1/sandboxes/{id}", nil, []int{204, 404}, s.deleteSandbox},
+		{"GET", "/healthz", nil, []int{200}, s.getHealth},
+		{"GET", "/readyz", nil, []int{200, 503}, s.getReady},
+		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { metrics.ServeHTTP(x.w, x.r); return nil }},
 	}
 }
 

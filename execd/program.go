@@ -70,7 +70,6 @@ func (p *program) closeExtra() {
 // firstExtra is the number of the first granted descriptor after the standard ones.
 const firstExtra = 3
 
-
 func environment(asked map[string]string) []string {
 	env := maps.Clone(safeEnv)
 	maps.Copy(env, asked)
