@@ -24,10 +24,13 @@ func ignoreSignals() {
 	}
 }
 
-// heedSignals undoes for a worker what the launcher's execve passed on. The Go runtime has put its handlers over all but these two.
+// heedSignals undoes for a worker what execve passed on: the launcher's deafness, and what the daemon was started with. The Go runtime has put
+// its handlers over all but these: two that it respects (nohup), and three that C libraries use for their threads, of which glibc's posix_spawn
+// leaves the first two ignored in whatever it starts.
 func heedSignals() {
-	setSignal(unix.SIGHUP, sigDefault)
-	setSignal(unix.SIGINT, sigDefault)
+	for _, signal := range []unix.Signal{unix.SIGHUP, unix.SIGINT, 32, 33, 34} {
+		setSignal(signal, sigDefault)
+	}
 }
 
 // signal(7)'s dispositions, as the kernel's struct sigaction has them.
