@@ -46,6 +46,12 @@ func (s *Sandbox) worker(ctx context.Context) (*worker, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("sandbox: all %d workers are busy: %w", cap(s.slots), ctx.Err())
 	}
+	select {
+	case <-s.gone:
+		<-s.slots
+		return nil, errSandboxGone
+	default:
+	}
 	if w := s.takeIdle(); w != nil {
 		return w, nil
 	}
