@@ -219,7 +219,7 @@ func (p *Process) each(name string, visit func(dir, number int) error) error {
 			return nil
 		}
 		for rest := entries[:n]; len(rest) > 0; {
-			number, length, err := entry(rest)
+			number, length, err := parseEntry(rest)
 			if err != nil {
 				return err
 			}
@@ -234,8 +234,8 @@ func (p *Process) each(name string, visit func(dir, number int) error) error {
 	}
 }
 
-// entry takes the first struct linux_dirent64 apart (getdents64(2)): its name as a number, -1 for "." and "..", and its length.
-func entry(data []byte) (number, length int, err error) {
+// parseEntry takes the first struct linux_dirent64 apart (getdents64(2)): its name as a number, -1 for "." and "..", and its length.
+func parseEntry(data []byte) (number, length int, err error) {
 	const nameAt = 19
 	if len(data) <= nameAt {
 		return 0, 0, fmt.Errorf("directory entry of %d bytes", len(data))
