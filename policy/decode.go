@@ -39,13 +39,13 @@ func decodeFault(err error, root reflect.Type, prefix string) *FieldError {
 		case errors.Is(err, jsontext.ErrDuplicateName):
 			return faultf(field, "duplicate key")
 		case syntactic.Err == nil:
-			return faultf(field, "not JSON")
+			return notJSONf(field, "not JSON")
 		}
-		return faultf(field, "not JSON: %s at byte %d", printable(syntactic.Err.Error()), syntactic.ByteOffset)
+		return notJSONf(field, "not JSON: %s at byte %d", printable(syntactic.Err.Error()), syntactic.ByteOffset)
 	}
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
-		return faultf(prefix, "not JSON: %s", printable(err.Error()))
+		return notJSONf(prefix, "not JSON: %s", printable(err.Error()))
 	}
 	field, typ := fieldPath(semantic.JSONPointer, root, prefix)
 	switch {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -15,7 +16,14 @@ type FieldError struct {
 	Message string
 	// Nearest is the right word nearest to the wrong one; empty when none is near.
 	Nearest string
+	cause   error
 }
+
+// ErrNotJSON is beneath a fault of a text that isn't JSON at all, as opposed to one that is and breaks a rule.
+var ErrNotJSON = errors.New("not JSON")
+
+// Unwrap is [ErrNotJSON] or nil.
+func (e *FieldError) Unwrap() error { return e.cause }
 
 // Error reads "securityContext.capabilities.ad: unknown field; nearest is add".
 func (e *FieldError) Error() string {
@@ -32,6 +40,11 @@ func (e *FieldError) Error() string {
 // faultf is a FieldError without a nearest word.
 func faultf(field, format string, args ...any) *FieldError {
 	return &FieldError{Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// notJSONf is a fault of a text that isn't JSON.
+func notJSONf(field, format string, args ...any) *FieldError {
+	return &FieldError{Field: field, Message: fmt.Sprintf(format, args...), cause: ErrNotJSON}
 }
 
 // orNil turns a nil *FieldError into a nil error: an interface that holds a typed nil would read as a fault.

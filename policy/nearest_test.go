@@ -113,17 +113,17 @@ func TestNearest(t *testing.T) {
 
 func TestFieldErrorPaths(t *testing.T) {
 	for path, want := range map[string]string{
-		member("", "a"):                            "a",
-		member("a", "b"):                           "a.b",
-		member("a", "b.c"):                         `a["b.c"]`,
-		member("a", "\x1b[2J"):                     `a["\x1b[2J"]`,
-		member("a", strings.Repeat("é", 40)):       `a["` + strings.Repeat("é", 32) + `"…]`,
-		member("a", "x"+strings.Repeat("é", 40)):   `a["x` + strings.Repeat("é", 31) + `"…]`,
-		element(element("a", 0), 1):                "a[0][1]",
-		(&FieldError{Message: "bad"}).Error():      "bad",
-		(&FieldError{"a", "bad", "good"}).Error():  "a: bad; nearest is good",
-		printable("a\x1b[31m\xff" + "é"):           "a?[31m?é",
-		clip(strings.Repeat("9", longestQuote+10)): strings.Repeat("9", longestQuote) + "…",
+		member("", "a"):                          "a",
+		member("a", "b"):                         "a.b",
+		member("a", "b.c"):                       `a["b.c"]`,
+		member("a", "\x1b[2J"):                   `a["\x1b[2J"]`,
+		member("a", strings.Repeat("é", 40)):     `a["` + strings.Repeat("é", 32) + `"…]`,
+		member("a", "x"+strings.Repeat("é", 40)): `a["x` + strings.Repeat("é", 31) + `"…]`,
+		element(element("a", 0), 1):              "a[0][1]",
+		(&FieldError{Message: "bad"}).Error():    "bad",
+		(&FieldError{Field: "a", Message: "bad", Nearest: "good"}).Error(): "a: bad; nearest is good",
+		printable("a\x1b[31m\xff" + "é"):                                   "a?[31m?é",
+		clip(strings.Repeat("9", longestQuote+10)):                         strings.Repeat("9", longestQuote) + "…",
 	} {
 		if path != want {
 			t.Errorf("got %s, want %s", path, want)

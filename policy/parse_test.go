@@ -255,6 +255,11 @@ func TestCheckPythonJSON(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", inputs, got, want)
 		}
 	}
+	for inputs, want := range map[string]bool{"[1": true, "1 2": true, "\"\xff\"": true, "": true, strings.Repeat("[", 901): false, strings.Repeat("9", 4301): false} {
+		if got := errors.Is(CheckPythonJSON("inputs", jsontext.Value(inputs)), ErrNotJSON); got != want {
+			t.Errorf("%.20q isn't JSON: %t, want %t", inputs, got, want)
+		}
+	}
 }
 
 func TestBoundsAreReached(t *testing.T) {

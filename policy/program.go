@@ -53,12 +53,13 @@ func (p Program) check(field string) *FieldError {
 }
 
 // CheckPythonJSON says whether raw is one JSON value that CPython decodes: UTF-8, at most 900 levels deep, no integer of more than 4300 digits.
-// Keys may repeat and surrogates may be alone. The error is a *FieldError at field.
+// Keys may repeat and surrogates may be alone. The error is a *FieldError at field, with [ErrNotJSON] beneath unless
+// the text is JSON and merely too deep or too long.
 func CheckPythonJSON(field string, raw jsontext.Value) error { return orNil(checkPythonJSON(field, raw)) }
 
 func checkPythonJSON(field string, raw jsontext.Value) *FieldError {
 	if !utf8.Valid(raw) {
-		return faultf(field, "not UTF-8")
+		return notJSONf(field, "not UTF-8")
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), permissive...)
 	values := 0
@@ -83,7 +84,7 @@ func checkPythonJSON(field string, raw jsontext.Value) *FieldError {
 			return faultf(field, "more than %d levels deep", deepestInputs)
 		case depth == 0:
 			if values++; values > 1 {
-				return faultf(field, "more than one JSON value")
+				return notJSONf(field, "more than one JSON value")
 			}
 		}
 	}
@@ -92,9 +93,9 @@ func checkPythonJSON(field string, raw jsontext.Value) *FieldError {
 func pythonJSONFault(field string, err error) *FieldError {
 	syntactic, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok || syntactic.Err == nil {
-		return faultf(field, "not JSON: %s", printable(err.Error()))
+		return notJSONf(field, "not JSON: %s", printable(err.Error()))
 	}
-	return faultf(field, "not JSON: %s at byte %d", printable(syntactic.Err.Error()), syntactic.ByteOffset)
+	return notJSONf(field, "not JSON: %s at byte %d", printable(syntactic.Err.Error()), syntactic.ByteOffset)
 }
 
 // where is the JSON pointer of what was read last.

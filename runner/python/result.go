@@ -97,7 +97,7 @@ func judge(letter byte, payload []byte) Result {
 		}
 		return failed("the value can't be encoded: %s", strings.Map(printable, string(payload)))
 	}
-	value, replaced := withoutNonFinite(payload)
+	value, replaced := WithoutNonFinite(payload)
 	if err := policy.CheckPythonJSON("", value); err != nil {
 		return failed("the value is out of bounds: %v", err)
 	}
@@ -115,12 +115,13 @@ func judge(letter byte, payload []byte) Result {
 // nonFinite are the tokens of Python's JSON that aren't JSON, the longer before its tail.
 var nonFinite = []string{"NaN", "-Infinity", "Infinity"}
 
-// withoutNonFinite replaces NaN and infinities by null, outside of strings. No token of JSON has an N or an I in it.
-func withoutNonFinite(text []byte) (jsontext.Value, int) {
+// WithoutNonFinite replaces NaN and infinities, as Python writes them, by null, and counts them. Those in strings stay: no token of JSON has an N
+// or an I in it. What isn't JSON but for them stays so.
+func WithoutNonFinite(text []byte) (value jsontext.Value, replaced int) {
 	if !bytes.Contains(text, []byte("NaN")) && !bytes.Contains(text, []byte("Infinity")) {
 		return text, 0
 	}
-	out, replaced, inString := make([]byte, 0, len(text)), 0, false
+	out, inString := make([]byte, 0, len(text)), false
 next:
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
