@@ -28,7 +28,7 @@ func Compile(p Profile, arch string) (Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return compile(p, m, baseTightening[:], gateCalls[:])
+	return compile(p, m, BaseTightening(), gateCalls[:])
 }
 
 // CompileBare is Compile without the base tightening and without the demands of the gate: what the profile alone says, to compare compilers by.

@@ -262,7 +262,7 @@ func TestTreeIsTheNaiveReading(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProfile(t)
 		m := rapid.SampledFrom(machines[:]).Draw(t, "machine")
-		tightening := rapid.SampledFrom([][]Rule{nil, baseTightening[:]}).Draw(t, "tightening")
+		tightening := rapid.SampledFrom([][]Rule{nil, BaseTightening()}).Draw(t, "tightening")
 		program, err := compile(p, m, tightening, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -312,7 +312,7 @@ func TestTighteningOnlyTightens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tight, err := compile(p, m, baseTightening[:], nil)
+		tight, err := compile(p, m, BaseTightening(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

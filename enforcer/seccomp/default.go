@@ -1,22 +1,25 @@
 package seccomp
 
 import (
-	"encoding/json"
+	_ "embed" // default.json
 	"fmt"
+	"slices"
 	"sync"
-
-	moby "github.com/moby/profiles/seccomp"
 )
 
-// mobyDefault goes through moby's JSON, so that what the data mean is said in one place, by ParseProfile. The linker leaves all of it out of
-// a program that never asks for RuntimeDefault, as the launcher.
-var mobyDefault = sync.OnceValues(func() (Profile, error) {
-	data, err := json.Marshal(moby.DefaultProfile())
-	if err != nil {
-		return Profile{}, fmt.Errorf("seccomp: moby's default profile: %w", err)
-	}
-	return ParseProfile(data)
-})
+//go:generate go run default_generate.go
+
+// defaultJSON is the default profile of github.com/moby/profiles/seccomp (Apache-2.0). It is a copy, which a test compares with the module, so
+// that the launcher, which shares this package and never asks for RuntimeDefault, links neither the data nor the module.
+//
+//go:embed default.json
+var defaultJSON string
+
+var defaultProfile struct {
+	once    sync.Once
+	profile Profile
+	err     error
+}
 
 // RuntimeDefault is moby's default profile for a process without capabilities on an architecture (a GOARCH) and a kernel (uname's release).
 func RuntimeDefault(arch string, kernel string) (Profile, error) {
@@ -26,7 +29,9 @@ func RuntimeDefault(arch string, kernel string) (Profile, error) {
 	if _, err := kernelVersion(kernel); err != nil {
 		return Profile{}, fmt.Errorf("seccomp: %w", err)
 	}
-	p, err := mobyDefault()
-	p.Kernel = kernel
-	return p, err
+	d := &defaultProfile
+	d.once.Do(func() { d.profile, d.err = ParseProfile([]byte(defaultJSON)) })
+	p := d.profile
+	p.Rules, p.Kernel = slices.Clone(p.Rules), kernel
+	return p, d.err
 }

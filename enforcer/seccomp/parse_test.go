@@ -1,6 +1,7 @@
 package seccomp
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"syscall"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	moby "github.com/moby/profiles/seccomp"
 )
 
 func TestParseProfile(t *testing.T) {
@@ -103,6 +105,25 @@ func TestParseProfileRefuses(t *testing.T) {
 	}
 }
 
+// TestDefaultIsMobys: the copy is what the module of go.mod says; if not, run go generate.
+func TestDefaultIsMobys(t *testing.T) {
+	data, err := json.Marshal(moby.DefaultProfile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := ParseProfile(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := ParseProfile([]byte(defaultJSON))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(theirs, mine); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestRuntimeDefault: what the profile's own comments promise, on both architectures.
 func TestRuntimeDefault(t *testing.T) {
 	for _, m := range machines {
@@ -152,7 +173,7 @@ func FuzzParseProfile(f *testing.F) {
 		p.Kernel = kernel
 		args := [6]uint64{argument, argument, argument, argument, argument, argument}
 		for _, m := range machines {
-			program, err := compile(p, m, baseTightening[:], nil)
+			program, err := compile(p, m, BaseTightening(), nil)
 			if err != nil {
 				if !errors.Is(err, ErrTooLong) {
 					t.Fatal(err)
@@ -162,7 +183,7 @@ func FuzzParseProfile(f *testing.F) {
 			for _, r := range p.Rules {
 				for _, name := range r.Calls {
 					if n, ok := Number(m.goarch, name); ok {
-						if got, want := Action(program.run1(m.audit, uint32(n), args)), naive(p, m, baseTightening[:], uint32(n), args); got != want {
+						if got, want := Action(program.run1(m.audit, uint32(n), args)), naive(p, m, BaseTightening(), uint32(n), args); got != want {
 							t.Fatalf("%s %x: got %v, want %v", name, args, got, want)
 						}
 					}

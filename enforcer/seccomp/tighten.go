@@ -1,9 +1,6 @@
 package seccomp
 
-import (
-	"slices"
-	"syscall"
-)
+import "syscall"
 
 const (
 	low      = 0xffffffff
@@ -21,45 +18,45 @@ const (
 
 // BaseTightening is what sandboxd refuses on top of any profile. The answer of a call is the stricter of the two; between two errnos, this one.
 // Besides, and not expressible as rules: foreign architectures and x32 numbers are killed, numbers that nobody knows answer ENOSYS.
-func BaseTightening() []Rule { return slices.Clone(baseTightening[:]) }
+func BaseTightening() []Rule {
+	return []Rule{
+		// libc and runtimes fall back on ENOSYS; EPERM breaks them. clone3 hides its flags behind a pointer that no filter can follow.
+		{Action: Errno(syscall.ENOSYS), Calls: []string{
+			"clone3",
+			"io_uring_enter", "io_uring_register", "io_uring_setup", // opens files and sockets past this filter
+			"add_key", "keyctl", "request_key", // kernel memory that outlives the sandbox and isn't in any namespace
+		}},
+		{Action: Errno(syscall.EPERM), Calls: []string{
+			"setns", "unshare",
+			"kcmp", "pidfd_getfd", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
+			"chroot", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "open_tree_attr", "pivot_root", "umount", "umount2",
+			"bpf", "fanotify_init", "lookup_dcookie", "perf_event_open", "userfaultfd",
+			"create_module", "delete_module", "finit_module", "get_kernel_syms", "init_module", "kexec_file_load", "kexec_load", "query_module",
+			"name_to_handle_at", "open_by_handle_at", // handles reach files outside of the root
+			"acct", "nfsservctl", "quotactl", "quotactl_fd", "reboot", "swapoff", "swapon", "syslog", "vhangup",
+			"clock_settime", "clock_settime64", "settimeofday", "stime",
+			"ioperm", "iopl", "_sysctl", "setdomainname", "sethostname", "uselib",
+		}},
+		// Flags are the first argument on both of our architectures.
+		{Action: Errno(syscall.EPERM), Calls: []string{"clone"}, Tests: []Test{{Op: NotEqual, Mask: namespaceFlags, Value: 0}}},
+		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsti}}},
+		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tioclinux}}},
 
-var baseTightening = [...]Rule{
-	// libc and runtimes fall back on ENOSYS; EPERM breaks them. clone3 hides its flags behind a pointer that no filter can follow.
-	{Action: Errno(syscall.ENOSYS), Calls: []string{
-		"clone3",
-		"io_uring_enter", "io_uring_register", "io_uring_setup", // opens files and sockets past this filter
-		"add_key", "keyctl", "request_key", // kernel memory that outlives the sandbox and isn't in any namespace
-	}},
-	{Action: Errno(syscall.EPERM), Calls: []string{
-		"setns", "unshare",
-		"kcmp", "pidfd_getfd", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
-		"chroot", "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "open_tree_attr", "pivot_root", "umount", "umount2",
-		"bpf", "fanotify_init", "lookup_dcookie", "perf_event_open", "userfaultfd",
-		"create_module", "delete_module", "finit_module", "get_kernel_syms", "init_module", "kexec_file_load", "kexec_load", "query_module",
-		"name_to_handle_at", "open_by_handle_at", // handles reach files outside of the root
-		"acct", "nfsservctl", "quotactl", "quotactl_fd", "reboot", "swapoff", "swapon", "syslog", "vhangup",
-		"clock_settime", "clock_settime64", "settimeofday", "stime",
-		"ioperm", "iopl", "_sysctl", "setdomainname", "sethostname", "uselib",
-	}},
-	// Flags are the first argument on both of our architectures.
-	{Action: Errno(syscall.EPERM), Calls: []string{"clone"}, Tests: []Test{{Op: NotEqual, Mask: namespaceFlags, Value: 0}}},
-	{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsti}}},
-	{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tioclinux}}},
-
-	// Families: VSOCK reaches the hypervisor from any network namespace; the others are drivers that nothing here needs.
-	{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socket"}, Tests: []Test{
-		{Op: NotEqual, Mask: low, Value: afUnix}, {Op: NotEqual, Mask: low, Value: afInet},
-		{Op: NotEqual, Mask: low, Value: afInet6}, {Op: NotEqual, Mask: low, Value: afNetlink},
-	}},
-	{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socket"}, Tests: []Test{
-		{Op: Equal, Mask: low, Value: afNetlink}, {Arg: 2, Op: NotEqual, Mask: low, Value: netlinkRoute},
-	}},
-	// SOCK_RAW and SOCK_PACKET forge packets; the other types and protocols (DCCP, SCTP, MPTCP, L2TP, SMC) load modules on demand.
-	{Action: Errno(syscall.EPERM), Calls: []string{"socket"}, Tests: otherTypes(afInet)},
-	{Action: Errno(syscall.EPERM), Calls: []string{"socket"}, Tests: otherTypes(afInet6)},
-	{Action: Errno(syscall.EPROTONOSUPPORT), Calls: []string{"socket"}, Tests: otherProtocols(afInet)},
-	{Action: Errno(syscall.EPROTONOSUPPORT), Calls: []string{"socket"}, Tests: otherProtocols(afInet6)},
-	{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socketpair"}, Tests: []Test{{Op: NotEqual, Mask: low, Value: afUnix}}},
+		// Families: VSOCK reaches the hypervisor from any network namespace; the others are drivers that nothing here needs.
+		{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socket"}, Tests: []Test{
+			{Op: NotEqual, Mask: low, Value: afUnix}, {Op: NotEqual, Mask: low, Value: afInet},
+			{Op: NotEqual, Mask: low, Value: afInet6}, {Op: NotEqual, Mask: low, Value: afNetlink},
+		}},
+		{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socket"}, Tests: []Test{
+			{Op: Equal, Mask: low, Value: afNetlink}, {Arg: 2, Op: NotEqual, Mask: low, Value: netlinkRoute},
+		}},
+		// SOCK_RAW and SOCK_PACKET forge packets; the other types and protocols (DCCP, SCTP, MPTCP, L2TP, SMC) load modules on demand.
+		{Action: Errno(syscall.EPERM), Calls: []string{"socket"}, Tests: otherTypes(afInet)},
+		{Action: Errno(syscall.EPERM), Calls: []string{"socket"}, Tests: otherTypes(afInet6)},
+		{Action: Errno(syscall.EPROTONOSUPPORT), Calls: []string{"socket"}, Tests: otherProtocols(afInet)},
+		{Action: Errno(syscall.EPROTONOSUPPORT), Calls: []string{"socket"}, Tests: otherProtocols(afInet6)},
+		{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socketpair"}, Tests: []Test{{Op: NotEqual, Mask: low, Value: afUnix}}},
+	}
 }
 
 // otherTypes holds for sockets of a family that are neither stream nor datagram.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -151,7 +152,7 @@ func profiles(t *testing.T, arch string) map[string]seccomp.Profile {
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := range 60 {
+	for i := range 40 {
 		all[fmt.Sprintf("random %d", i)] = randomProfile(random)
 	}
 	return all
@@ -194,6 +195,9 @@ func TestGVisor(t *testing.T) {
 	for name, p := range profiles(t, arch) {
 		mine := bare(t, p, arch)
 		for _, optimize := range []bool{false, true} {
+			if !optimize && strings.HasPrefix(name, "random") {
+				continue // thousands of instructions
+			}
 			theirs := ours(byGVisor(t, p, arch, optimize))
 			for i, c := range calls(p, arch) {
 				answer := theirs.Run(c.arch, uint64(c.nr), asked(arch, c).args)
@@ -211,11 +215,37 @@ func TestGVisor(t *testing.T) {
 	}
 }
 
+// apart leaves out rules that test an argument which an earlier rule of the call tests too. libseccomp 2.5.4 merges such rules wrongly unless
+// both test for equality: with mmap trapped where arg0 > 0x100000001 and where arg0 <= 1, it traps arg0 = 2 too. gVisor and the plain reading
+// agree with us there.
+func apart(p seccomp.Profile) seccomp.Profile {
+	kept := seccomp.Profile{Default: p.Default}
+	seen := map[string]map[uint8]bool{}
+	for _, r := range p.Rules {
+		arguments := seen[r.Calls[0]]
+		if arguments != nil && (len(r.Tests) == 0 || slices.ContainsFunc(r.Tests, func(t seccomp.Test) bool { return arguments[t.Arg] })) {
+			continue
+		}
+		if arguments == nil {
+			arguments = map[uint8]bool{}
+			seen[r.Calls[0]] = arguments
+		}
+		for _, t := range r.Tests {
+			arguments[t.Arg] = true
+		}
+		kept.Rules = append(kept.Rules, r)
+	}
+	return kept
+}
+
 // TestLibseccomp: our program answers as libseccomp's does, on both architectures.
 func TestLibseccomp(t *testing.T) {
 	program := buildLibseccomp(t)
 	for _, arch := range []string{"amd64", "arm64"} {
 		for name, p := range profiles(t, arch) {
+			if strings.HasPrefix(name, "random") {
+				p = apart(p)
+			}
 			mine := bare(t, p, arch)
 			for _, tree := range []bool{false, true} {
 				answer := ask(t, program, Question{Arch: arch, Profile: p, Tree: tree})

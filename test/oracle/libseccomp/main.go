@@ -72,6 +72,9 @@ func compile(q oracle.Question, arch libseccomp.ScmpArch) (seccomp.Program, []st
 			continue // libseccomp refuses such a rule and runtimes leave it out
 		}
 		for _, name := range r.Calls {
+			if _, ours := seccomp.Number(q.Arch, name); !ours {
+				continue // a call of other architectures
+			}
 			if n, err := libseccomp.GetSyscallFromNameByArch(name, arch); err != nil || n < 0 {
 				unknown = append(unknown, name)
 				continue
