@@ -54,7 +54,8 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 	if a.json {
 		return printJSON(p.stdout, reply)
 	}
-	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValueHow != "none" {
+	// A program that sets no value gives null; --json tells that from one that set null.
+	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValue.Kind() != 'n' {
 		fmt.Fprintf(p.stdout, "%s\n", reply.ReturnValue)
 	}
 	for _, note := range notes(reply) {
@@ -65,7 +66,7 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 
 // printJSON prints one line, or several on a terminal.
 func printJSON(to *os.File, value any) error {
-	var options []json.Options
+	options := []json.Options{wire}
 	if isTerminal(to) {
 		options = append(options, jsontext.WithIndent("  "))
 	}
@@ -146,12 +147,15 @@ func denial(reasons []policy.Reason) string {
 	if len(reasons) == 0 {
 		return "denied: policy gave no reason"
 	}
-	text := "denied: " + reasons[0].Message
+	text := "denied: " + strings.TrimSuffix(reasons[0].Message, ".")
 	if more := len(reasons) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more)", more)
 	}
 	return text + "; --explain prints the change that would pass"
 }
+
+// mostRows is how many rows a line names; --explain prints all of them.
+const mostRows = 3
 
 func mismatch(r execd.Reply) string {
 	var failed []string
@@ -162,6 +166,9 @@ func mismatch(r execd.Reply) string {
 	}
 	if len(failed) == 0 {
 		failed = append(failed, r.Message)
+	}
+	if more := len(failed) - mostRows; more > 0 {
+		failed = append(failed[:mostRows], fmt.Sprintf("and %d more", more))
 	}
 	what := "nothing was run"
 	if r.DurationSeconds > 0 { // found by the second look, after execve

@@ -28,11 +28,13 @@ func TestNotes(t *testing.T) {
 			"timeout: killed after 1 s; --timeout gives more|processes of this exec may still be there: the kernel did not say that all are gone"},
 		{"oom", execd.Reply{Outcome: execd.OutcomeOOM, TreeEmpty: true}, "oom: the kernel killed it for memory; limits.memoryBytes gives more"},
 		{"output limit", execd.Reply{Outcome: execd.OutcomeOutputLimit, TreeEmpty: true}, "output_limit: killed, since it wrote more than limits.outputBytes"},
-		{"denied", execd.Reply{Outcome: execd.OutcomeDenied, Reasons: []policy.Reason{{Message: "no"}, {Message: "nor that"}}},
+		{"denied", execd.Reply{Outcome: execd.OutcomeDenied, Reasons: []policy.Reason{{Message: "no."}, {Message: "nor that."}}},
 			"denied: no (and 1 more); --explain prints the change that would pass"},
 		{"denied without a reason", execd.Reply{Outcome: execd.OutcomeDenied}, "denied: policy gave no reason"},
 		{"mismatch", execd.Reply{Outcome: execd.OutcomeMismatch, Verdict: execd.Proof{Rows: []policy.Row{{Control: "a", Want: "1", Got: "1", Held: true}, {Control: "b", Want: "1", Got: "0"}}}},
 			"mismatch: b is 0, not 1; nothing was run"},
+		{"many", execd.Reply{Outcome: execd.OutcomeMismatch, DurationSeconds: 1, Verdict: execd.Proof{Rows: []policy.Row{{Control: "a"}, {Control: "b"}, {Control: "c"}, {Control: "d"}, {Control: "e"}}}},
+			"mismatch: a is , not , b is , not , c is , not , and 2 more; it was killed at once"},
 		{"not started", execd.Reply{Outcome: execd.OutcomeNotStarted, Message: "execve: no such file"}, "not_started: execve: no such file"},
 		{"cancelled", execd.Reply{Outcome: execd.OutcomeCancelled, TreeEmpty: true}, "cancelled"},
 		{"infra", execd.Reply{Outcome: execd.OutcomeInfra, Message: "audit: disk full"}, "infra: audit: disk full"},
@@ -114,10 +116,10 @@ no closed
 
 func TestCell(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                       "-",
-		"short":                  "short",
-		strings.Repeat("ä", 60):  strings.Repeat("ä", 60),
-		strings.Repeat("ä", 200): strings.Repeat("ä", 59) + "…",
+		"":                               "-",
+		"short":                          "short",
+		strings.Repeat("ä", longestCell): strings.Repeat("ä", longestCell),
+		strings.Repeat("ä", 200):         strings.Repeat("ä", longestCell-1) + "…",
 	} {
 		if got := cell(text); got != want {
 			t.Errorf("cell(%q) = %q, want %q", text, got, want)

@@ -106,7 +106,7 @@ func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action
 	return reply.ExitStatus(), nil
 }
 
-// encode leaves the inputs of a program as they were typed: they are Python's to read, and may have what this encoder would refuse.
-func encode(body any) ([]byte, error) {
-	return json.Marshal(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
-}
+// wire leaves inputs and returned values as they came: they are Python's, and may have what this language's encoder would refuse or change.
+var wire = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
+
+func encode(body any) ([]byte, error) { return json.Marshal(body, wire) }

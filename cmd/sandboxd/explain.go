@@ -21,7 +21,7 @@ func explain(p *program, r execd.Reply) {
 }
 
 // longestCell is how much of a value a table shows; --json has it whole.
-const longestCell = 60
+const longestCell = 32
 
 func explainVerdict(w io.Writer, s style, r execd.Reply) {
 	if len(r.Verdict.Rows) == 0 {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -55,7 +54,7 @@ func binaries(t *testing.T) string {
 	}
 	bin := t.TempDir()
 	for _, path := range []string{"cmd/sandboxd", "cmd/sandboxd-runner", "test/probe"} {
-		build := exec.Command(filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-o", filepath.Join(bin, filepath.Base(path)), "../../"+path)
+		build := exec.Command("go", "build", "-o", filepath.Join(bin, filepath.Base(path)), "../../"+path)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("go build %s: %v\n%s", path, err, out)

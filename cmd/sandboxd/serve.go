@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -34,6 +35,10 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err := flags.noArguments(); err != nil {
 		return 0, err
 	}
+	path, err := filepath.Abs(*socket)
+	if err != nil {
+		return 0, err
+	}
 	uids, err := parseUIDs(allow)
 	if err != nil {
 		return 0, err
@@ -46,7 +51,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if config.Logger, err = p.logger(format, level); err != nil {
 		return 0, err
 	}
-	if err := p.listenAndServe(ctx, config, *socket, uids); err != nil {
+	if err := p.listenAndServe(ctx, config, path, uids); err != nil {
 		return 1, err
 	}
 	return 0, nil
@@ -58,24 +63,12 @@ func (p *program) listenAndServe(ctx context.Context, config execd.Config, socke
 	if err != nil {
 		return err
 	}
-	closeService := func() error { return (&embedded{service, config.StopTimeout}).Close() }
 	listener, err := execd.Listen(socket, uids)
 	if err != nil {
-		return joinFirst(err, closeService())
+		return errors.Join(err, (&embedded{service, config.StopTimeout}).Close())
 	}
 	config.Logger.Info("listening", "socket", socket)
-	return joinFirst(service.Serve(ctx, listener), closeService())
-}
-
-// joinFirst keeps what went wrong first, in front.
-func joinFirst(first, then error) error {
-	switch {
-	case first == nil:
-		return then
-	case then == nil:
-		return first
-	}
-	return fmt.Errorf("%w (and then: %v)", first, then)
+	return service.Serve(ctx, listener) // which closes the service
 }
 
 func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) {
