@@ -108,7 +108,7 @@ func (c *Child) stepError(index int, result int64) error {
 	if err != nil {
 		return err
 	}
-	steps = sabotage(steps) // the worker's numbers are those of its own table
+	steps = alter(steps) // the worker's numbers are those of its own table
 	if index >= len(steps) {
 		return fmt.Errorf("%w: step %d of %d", ErrProtocol, index, len(steps))
 	}

@@ -177,6 +177,8 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	if born.kind != kindBorn {
 		return c.unexpected(born)
 	}
+	// A child that is reaped already left no pidfd to hold, but it left word of why.
+	reaped := born.pidfd < 0
 	ready, err := c.gate.receive()
 	if err != nil {
 		return c.lost(ctx, err)
@@ -184,6 +186,9 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	closeFD(ready.pidfd)
 	if ready.kind != kindReady {
 		return c.unexpected(ready)
+	}
+	if reaped || ready.pid == 0 {
+		return c.unreleasable(ctx)
 	}
 	if ready.pid != c.pid {
 		return fmt.Errorf("%w: READY is of process %d, BORN of %d", ErrProtocol, ready.pid, c.pid)
@@ -226,19 +231,20 @@ func (c *Child) PID() int { return c.pid }
 // Expect is what the daemon knows of this child.
 func (c *Child) Expect() enforcer.Expect { return c.expect }
 
-// Release lets the child go on: one byte. A child that has ended, or a gate that says something more, is an error.
+// Release lets the child go on: one byte. A child that has ended (os.ErrProcessDone), or a gate on which something was said after READY, is an error.
 func (c *Child) Release() error {
 	if !c.released.IsZero() {
 		return fmt.Errorf("%w: released twice", ErrProtocol)
 	}
 	c.mu.Lock()
-	gone := c.over || c.pidfd < 0 || ended(c.pidfd)
+	over := c.over
+	gone := over || c.pidfd < 0 || ended(c.pidfd)
 	c.mu.Unlock()
-	if gone {
-		return fmt.Errorf("release: %w", os.ErrProcessDone)
+	if over || ended(int(c.worker.pidfd.Fd())) {
+		return fmt.Errorf("release: the worker: %w", os.ErrProcessDone)
 	}
-	if spoke, err := c.gate.spoke(); err != nil || spoke {
-		return fmt.Errorf("%w: a word after READY (%v)", ErrProtocol, err)
+	if spoke, err := c.gate.spoke(); err != nil || spoke || gone {
+		return c.unreleasable(context.Background())
 	}
 	c.released = time.Now()
 	if err := c.gate.open(); err != nil {
@@ -250,6 +256,19 @@ func (c *Child) Release() error {
 		go c.stdin.run()
 	}
 	return nil
+}
+
+// unreleasable is the error of a child that isn't waiting at its gate: what it left there, or what its worker says.
+func (c *Child) unreleasable(ctx context.Context) error {
+	c.gate.bound(time.Now().Add(gateBound))
+	c.within(gateBound)
+	defer c.within(0)
+	s, err := c.gate.receive()
+	if err != nil {
+		return fmt.Errorf("%w: %w", os.ErrProcessDone, c.lost(ctx, err))
+	}
+	closeFD(s.pidfd)
+	return c.unexpected(s)
 }
 
 // Started waits for execve: nil when it passed its point of no return, *StepError{Step: "execve"} when it failed. Wait or Abort must follow in any case.

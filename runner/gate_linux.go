@@ -135,27 +135,19 @@ func (g *gate) sender(control []byte) said {
 	return s
 }
 
-// born waits for BORN and gives the child's pidfd.
+// born waits for BORN and gives the child's pidfd; it is -1 when the child has been reaped already.
 func (g *gate) born() (said, error) {
 	s, err := g.receive()
-	if err != nil {
+	if err != nil || s.kind != kindBorn || g.pidfds {
 		return s, err
 	}
-	if s.kind != kindBorn {
+	// The number is the kernel's, but a number can be given anew: READY is compared with it, and a child blocked at its gate can't have been
+	// replaced.
+	s.pidfd, err = unix.PidfdOpen(s.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
 		return s, nil
 	}
-	if !g.pidfds {
-		// The number is the kernel's, but a number can be given anew: READY is compared with it, and a child blocked at its gate can't have been
-		// replaced.
-		if s.pidfd, err = unix.PidfdOpen(s.pid, unix.PIDFD_NONBLOCK); err != nil {
-			return s, os.NewSyscallError("pidfd_open", err)
-		}
-		s.pid = pidOf(s.pidfd)
-	}
-	if s.pidfd < 0 || s.pid <= 0 {
-		return s, fmt.Errorf("%w: BORN without a sender", ErrProtocol)
-	}
-	return s, nil
+	return s, os.NewSyscallError("pidfd_open", err)
 }
 
 // spoke says whether there is a message, or the end, on a gate that must be silent: after READY a child says nothing until it is released.

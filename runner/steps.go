@@ -91,6 +91,8 @@ func Steps(plan enforcer.Plan, inv enforcer.Invocation, worker int) ([]Step, err
 	t.add(Step{Name: "chdir", Nr: unix.SYS_CHDIR, Memory: []Memory{{Arg: 0, Bytes: cstring(inv.Cwd)}}})
 	// Both are reset by a change of ids, so they come after it. dumpable acts on the memory, which a vfork child shares with its worker: wanted.
 	t.prctl("dumpable", unix.PR_SET_DUMPABLE, 0)
+	// The kernel sends pdeathsig in the worker's name, so it comes only where the worker may signal the child. Where it may not, by another uid,
+	// the daemon kills when the worker's socket ends, and the end of the sandbox's PID namespace kills when the daemon's does.
 	t.prctl("pdeathsig", unix.PR_SET_PDEATHSIG, uint64(unix.SIGKILL))
 	// If the worker died before pdeathsig was set, nobody would send it.
 	t.add(Step{Name: "parent", Nr: unix.SYS_GETPPID, Want: int64(worker)})
