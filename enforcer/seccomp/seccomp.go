@@ -1,6 +1,14 @@
 // Package seccomp compiles an OCI seccomp profile to one classic BPF program for the native architecture: a balanced tree over system call
 // numbers (seccomp(2) runs it at every call, and the kernel emulates it for every number at install, so its depth is the cost).
 // Foreign architectures and x32 numbers are killed, numbers above the last known answer ENOSYS.
+//
+//	ParseProfile, RuntimeDefault   words to Profile: rules of names, tests and actions
+//	BaseTightening                 what is refused on top of any profile
+//	Compile                        per number one decision (decide.go), equal neighbours merged, then the tree (assemble.go)
+//	Run                            the simulator, by which tests and NewFilter know what a program answers
+//	Readback                       what the kernel says is installed
+//
+// Everything but Readback is pure. The daemon compiles, once per profile; the launcher reads a Program and installs it.
 package seccomp
 
 // Instruction is struct sock_filter.
