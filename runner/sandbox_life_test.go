@@ -20,7 +20,6 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-
 )
 
 // TestSandboxCloseEndsAll: when Close returns, everything in it has ended, what ignores signals in a session of its own too.

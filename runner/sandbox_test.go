@@ -42,14 +42,18 @@ func testConfig(t testing.TB) Config {
 	}
 	t.Cleanup(func() { binary.Close() })
 	host := testHost(t)
-	plan, err := enforcer.BuildSandbox(host, enforcer.SandboxSpec{
-		TmpBytes: 1 << 20, WorkBytes: 2 << 20, Hostname: "box",
-		Worker: enforcer.Identity{UID: 250000, GID: 250000}, Child: enforcer.Identity{UID: 250001, GID: 250001},
-	})
+	plan, err := enforcer.BuildSandbox(host, testSpec())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return Config{Binary: binary, Host: host, Plan: plan, MaxWorkers: 2, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+}
+
+func testSpec() enforcer.SandboxSpec {
+	return enforcer.SandboxSpec{
+		TmpBytes: 1 << 20, WorkBytes: 2 << 20, Hostname: "box",
+		Worker: enforcer.Identity{UID: 250000, GID: 250000}, Child: enforcer.Identity{UID: 250001, GID: 250001},
+	}
 }
 
 // startSandbox starts one, and closes it at the end of the test.

@@ -180,7 +180,11 @@ func verify(fd int, m Mount) error {
 	if isDir := stat.Mode&unix.S_IFMT == unix.S_IFDIR; isDir != m.Dir {
 		return fmt.Errorf("%s: mode %o, want directory: %t", m.Source, stat.Mode, m.Dir)
 	}
-	if !m.Device && (m.Type != TypeMask || m.Dir) {
+	if m.Type == TypeMask {
+		null := devices[0]
+		return checkDevice(m.Source, stat, null.major, null.minor)
+	}
+	if !m.Device {
 		return nil
 	}
 	for _, device := range devices {

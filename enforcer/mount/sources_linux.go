@@ -19,7 +19,7 @@ var system = []string{
 	"/etc/mime.types", "/etc/pki", "/etc/protocols", "/etc/services", "/etc/ssl",
 }
 
-// devices are the character devices of a sandbox, by the numbers that the kernel's drivers/char/mem.c gives them.
+// devices are the character devices of a sandbox, the null device first, by the numbers that the kernel's drivers/char/mem.c gives them.
 var devices = []struct {
 	path         string
 	major, minor uint32
