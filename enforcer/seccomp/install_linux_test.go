@@ -439,22 +439,15 @@ func BenchmarkInstall(b *testing.B) {
 	for b.Loop() {
 		for i, p := range []Program{tree, line} {
 			done := make(chan time.Duration)
-			go func() {
-				runtime.LockOSThread() // never unlocked: the filter must not outlive this goroutine
-				if syscall.Gettid() == syscall.Getpid() {
-					runtime.UnlockOSThread() // Go would park the main thread instead of ending it
-					done <- -1
-					return
-				}
+			go onOwnThread(func() bool {
 				started := time.Now()
 				if err := install(p, 0); err != nil {
 					b.Error(err)
 				}
 				done <- time.Since(started)
-			}()
-			if d := <-done; d >= 0 {
-				took[i] = append(took[i], d)
-			}
+				return false // the thread ends with its filter
+			})
+			took[i] = append(took[i], <-done)
 		}
 	}
 	for i := range took {
