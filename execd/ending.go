@@ -70,6 +70,7 @@ func (w *walk) fail(err error) Reply {
 		last := w.child.Wait(bounded)
 		cancel()
 		w.ended = true
+		w.proveEmpty(&last)
 		exit = &last
 	}
 	w.end()
@@ -131,6 +132,10 @@ func (w *walk) finish(exit runner.Exit) Reply {
 		reply.ExitCode, reply.Signal = nil, nil
 		reply.Message = sentence(w.mismatch)
 	case OutcomeInfra:
+		if w.unstarted != nil {
+			reply.Message = sentence(w.unstarted)
+			break
+		}
 		reply.Message = "the kernel gave no exit status: worker or sandbox ended first"
 	}
 	w.output(&reply, exit)
@@ -145,6 +150,8 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeMismatch
 	case exit.Known && !exit.Killed:
 		return causeNone
+	case w.unstarted != nil:
+		return causeFailure
 	case exit.OutputLimit:
 		return causeOutputLimit
 	case w.box.deleted.Load():

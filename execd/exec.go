@@ -71,6 +71,8 @@ type walk struct {
 	stopClock context.CancelFunc
 	// mismatch says that the second look found something else than the first: the tree is being killed.
 	mismatch error
+	// unstarted says why nobody knows whether execve has passed. If the child has ended by itself the kernel's word on that stands, else it is killed.
+	unstarted error
 	// ended says that Wait or Abort has returned: the child is no longer ours to end.
 	ended bool
 }
@@ -144,6 +146,9 @@ func (w *walk) decide() error {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
 	w.decision = w.service.engine.Decide(w.ctx, w.request)
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx) // what a decision says that was broken off says nothing of the request
+	}
 	if w.options.Sink != nil {
 		w.options.Sink.Decision(w.decision)
 	}
@@ -233,10 +238,16 @@ func (w *walk) release() error {
 	started, cancel := context.WithTimeout(w.clock, w.service.config.GateTimeout)
 	defer cancel()
 	if err := w.child.Started(started); err != nil {
-		if w.clock.Err() != nil {
-			return nil // the clock's end is told by wait
+		var step *runner.StepError
+		if errors.As(err, &step) {
+			return err
 		}
-		return err
+		// The clock's end, and the end of a process that nobody saw past execve, are told by wait.
+		if w.clock.Err() == nil {
+			w.unstarted = err
+			w.child.Kill()
+		}
+		return nil
 	}
 	w.mismatch = w.checkStarted()
 	if w.mismatch != nil {
@@ -245,9 +256,22 @@ func (w *walk) release() error {
 	return nil
 }
 
+// observeStarted reads a child that runs. One that is ending has lost parts that can be read before it counts as ended, so an error gets a
+// short while to turn out as an end.
+func (w *walk) observeStarted() (state enforcer.State, err error) {
+	for patience := time.Millisecond; patience < time.Second; patience *= 2 {
+		state, err = enforcer.ObserveStarted(w.child.PID(), w.service.host)
+		if err == nil || errors.Is(err, os.ErrProcessDone) {
+			break
+		}
+		time.Sleep(patience)
+	}
+	return state, err
+}
+
 // checkStarted is the second look. A process that has ended by now has nothing left to hold.
 func (w *walk) checkStarted() error {
-	state, err := enforcer.ObserveStarted(w.child.PID(), w.service.host)
+	state, err := w.observeStarted()
 	if errors.Is(err, os.ErrProcessDone) {
 		return nil
 	}
@@ -267,7 +291,15 @@ func (w *walk) checkStarted() error {
 func (w *walk) wait() runner.Exit {
 	exit := w.child.Wait(w.clock)
 	w.ended = true
+	w.proveEmpty(&exit)
 	return exit
+}
+
+// proveEmpty ends the whole sandbox of a tree that isn't proven to be gone: then it is.
+func (w *walk) proveEmpty(exit *runner.Exit) {
+	if !exit.TreeEmpty {
+		exit.TreeEmpty = w.service.sandboxes.evict(w.box)
+	}
 }
 
 // append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does.

@@ -22,7 +22,13 @@ func TestMain(m *testing.M) {
 	if path := os.Getenv("EXECD_TEST_DIAL"); path != "" {
 		dialOnce(path)
 	}
-	goleak.VerifyTestMain(m)
+	if dir := os.Getenv("EXECD_TEST_DAEMON"); dir != "" {
+		doomedDaemon(dir)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		removeRunner()
+		os.Exit(code)
+	}))
 }
 
 // dialOnce is another process, maybe of another user, that connects and says how that ended.

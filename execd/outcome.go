@@ -37,6 +37,7 @@ const (
 	causeCaller      cause = "caller"
 	causeOutputLimit cause = "output limit"
 	causeMismatch    cause = "mismatch"
+	causeFailure     cause = "failure"
 )
 
 // ending is everything that the outcome of a released exec depends on.
@@ -72,6 +73,8 @@ func (e ending) outcome() Outcome {
 		return OutcomeCancelled
 	case causeOutputLimit:
 		return OutcomeOutputLimit
+	case causeFailure:
+		return OutcomeInfra
 	}
 	switch {
 	case !e.known:

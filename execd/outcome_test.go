@@ -41,6 +41,8 @@ func TestOutcome(t *testing.T) {
 		{"a child was out of memory, the leader failed", ending{known: true, status: exited(1), oomKills: 2}, OutcomeError, 1, none, 1},
 		{"out of memory before our clock", ending{known: true, status: killedBy(syscall.SIGKILL), oomKills: 1, killed: causeDeadline}, OutcomeTimeout, none, 9, 124},
 		{"mismatch after execve", ending{known: true, status: exited(0), killed: causeMismatch}, OutcomeMismatch, 0, none, 125},
+		{"our failure", ending{known: true, status: killedBy(syscall.SIGKILL), killed: causeFailure}, OutcomeInfra, none, 9, 125},
+		{"it ended before our failure", ending{known: true, status: killedBy(syscall.SIGTERM), killed: causeFailure}, OutcomeSignaled, none, 15, 143},
 		{"no status", ending{}, OutcomeInfra, none, none, 125},
 		{"no status, OOM in the tree", ending{oomKills: 1}, OutcomeInfra, none, none, 125},
 		{"stopped is no end", ending{known: true, status: 0x137f}, OutcomeInfra, none, none, 125},

@@ -42,6 +42,8 @@ type sandbox struct {
 	used bool
 	// deleted: its owner asked for its end, and so for that of what runs in it.
 	deleted atomic.Bool
+	// evicted: it was closed since its end could not be left to an exec's.
+	evicted bool
 }
 
 // sandboxes makes, keeps and closes them. Those for one exec come from a pool of fresh ones that is filled in the background.
@@ -141,7 +143,7 @@ func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
 	}
 	var group *cgroup.Group
 	if h.group != nil {
-		if group, err = h.group.Sub(box.id, plan.Worker.UID, false); err != nil {
+		if group, err = h.group.Sub(box.id, plan.Outside.UID, false); err != nil {
 			h.ids.give(pair)
 			return nil, fmt.Errorf("sandbox: %w", err)
 		}
@@ -208,7 +210,7 @@ func isGone(box *sandbox) bool {
 
 // putBack ends a request's use of a sandbox: a kept one stays, a fresh one that nothing ran in waits for the next, any other is closed.
 func (h *sandboxes) putBack(box *sandbox) {
-	if box.kept {
+	if box.kept || box.evicted {
 		return
 	}
 	if !box.used && !isGone(box) {
@@ -297,6 +299,25 @@ func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller)
 	h.mu.Unlock()
 	box.deleted.Store(true)
 	return h.closeNow(ctx, box)
+}
+
+// evict closes a sandbox in which something is left that its exec's kill didn't end, and says whether the kernel confirms that it is empty now.
+func (h *sandboxes) evict(box *sandbox) bool {
+	h.mu.Lock()
+	delete(h.kept, box.id)
+	evicted := box.evicted
+	box.evicted = true
+	h.mu.Unlock()
+	if box.deleted.Load() || evicted {
+		// Whoever deletes it closes it.
+		select {
+		case <-box.Gone():
+			return true
+		case <-time.After(h.config.KillTimeout):
+			return false
+		}
+	}
+	return h.closeNow(context.Background(), box) == nil
 }
 
 // of lists the sandboxes of a caller, oldest first.
