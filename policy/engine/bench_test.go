@@ -64,3 +64,9 @@ func BenchmarkOpen(b *testing.B) {
 		open(b, Options{FS: rego.Bundle})
 	}
 }
+
+func BenchmarkOpenTested(b *testing.B) {
+	for b.Loop() {
+		open(b, Options{FS: rego.Bundle, Tested: true})
+	}
+}

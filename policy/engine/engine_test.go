@@ -354,9 +354,21 @@ func TestDecideLeavesTheRequestAlone(t *testing.T) {
 }
 
 func TestOpenWantsOneBundle(t *testing.T) {
-	for _, options := range []Options{{}, {FS: rego.Bundle, Dir: t.TempDir()}} {
+	for _, options := range []Options{{}, {FS: rego.Bundle, Dir: t.TempDir()}, {Dir: t.TempDir(), Tested: true}} {
 		if _, err := Open(t.Context(), options); err == nil {
 			t.Errorf("%+v opened", options)
 		}
+	}
+}
+
+// Tested leaves tests and corpus out, and never what must be denied.
+func TestTestedStillDeniesWhatMustBeDenied(t *testing.T) {
+	files := tiny("not input.securityContext.privileged")
+	delete(files, "decision_test.rego")
+	delete(files, "corpus/all.json")
+	open(t, Options{FS: files, Tested: true})
+	files = tiny("true")
+	if _, err := Open(t.Context(), Options{FS: files, Tested: true}); err == nil || !strings.Contains(err.Error(), "must-deny") {
+		t.Errorf("want must-deny, got %v", err)
 	}
 }

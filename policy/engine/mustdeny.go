@@ -11,24 +11,28 @@ import (
 // rule that allows it by mistake is refused.
 const unconfinedPermission = "Unconfined"
 
-// mustDeny is what no bundle may allow. Every generation is asked before it is activated.
+// mustDeny is what no bundle may allow. Every generation is asked before it is activated. Metadata addresses are missing since [policy.WithinNetwork]
+// refuses them whatever a policy says.
 var mustDeny = []struct {
 	title string
 	ask   func(*policy.Request)
 }{
 	{"a privileged context", func(r *policy.Request) { r.SecurityContext.Privileged = new(true) }},
 	{"privilege escalation", func(r *policy.Request) { r.SecurityContext.AllowPrivilegeEscalation = new(true) }},
-	{"capability SYS_ADMIN", func(r *policy.Request) { r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_ADMIN"}} }},
-	{"capability SYS_PTRACE", func(r *policy.Request) { r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_PTRACE"}} }},
-	{"capability SYS_MODULE", func(r *policy.Request) { r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_MODULE"}} }},
+	{"capability SYS_ADMIN", func(r *policy.Request) {
+		r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_ADMIN"}}
+	}},
+	{"capability SYS_PTRACE", func(r *policy.Request) {
+		r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_PTRACE"}}
+	}},
+	{"capability SYS_MODULE", func(r *policy.Request) {
+		r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"SYS_MODULE"}}
+	}},
 	{"all capabilities", func(r *policy.Request) { r.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"ALL"}} }},
 	{"user root", func(r *policy.Request) { r.SecurityContext.RunAsUser = new(int64(0)) }},
 	{"group root", func(r *policy.Request) { r.SecurityContext.RunAsGroup = new(int64(0)) }},
 	{"supplemental group root", func(r *policy.Request) { r.SecurityContext.SupplementalGroups = []int64{0} }},
 	{"an unmasked /proc", func(r *policy.Request) { r.SecurityContext.ProcMount = new("Unmasked") }},
-	{"a metadata address", func(r *policy.Request) {
-		r.Network.Egress = []policy.EgressRule{{Action: policy.NetworkAllow, Target: "169.254.169.254"}}
-	}},
 }
 
 // proveMustDeny asks each case in every action that starts something.

@@ -5,9 +5,10 @@ import data.sandboxd.fixture
 
 localhost(name) := fixture.with_context({"seccompProfile": {"type": "Localhost", "localhostProfile": name}})
 
-test_unconfined_and_unknown_kinds_are_denied[kind] if {
-	some kind in ["Unconfined", "", "runtimedefault"]
-	denied_rules({"seccompProfile": {"type": kind}}) == {"context.seccompProfile"}
+test_unconfined_and_unknown_kinds_are_denied if {
+	every kind in ["Unconfined", "", "runtimedefault"] {
+		denied_rules({"seccompProfile": {"type": kind}}) == {"context.seccompProfile"}
+	}
 }
 
 test_unconfined_passes_only_when_data_lists_it if {

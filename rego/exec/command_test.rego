@@ -41,32 +41,35 @@ test_run_with_a_command_is_not if {
 	not "exec.shape" in proven
 }
 
-test_unsound_arguments_are_denied[name] if {
-	some name, argv in {"none": [], "empty program": [""], "NUL": ["ls", "a\u0000b"], "too many": numbers_as_text}
-	"exec.argv" in denied_rules({"argv": argv})
-	proven := exec.proven with input as fixture.with_command({"argv": argv})
-	not {"exec.argv", "exec.shape"} & proven == {"exec.argv", "exec.shape"}
+test_unsound_arguments_are_denied if {
+	every _, argv in {"none": [], "empty program": [""], "NUL": ["ls", "a\u0000b"], "too many": ["a", "b", "c", "d"]} {
+		request := fixture.with_command({"argv": argv})
+		denied := exec.deny with input as request with data.settings.exec.arguments as 3
+		"exec.argv" in fixture.rules(denied)
+		proven := exec.proven with input as request with data.settings.exec.arguments as 3
+		count({"exec.argv", "exec.shape"} - proven) > 0
+	}
 }
-
-numbers_as_text := [format_int(number, 10) | some number in numbers.range(0, 4096)]
 
 test_empty_later_argument_is_fine if denied_rules({"argv": ["printf", ""]}) == set()
 
-test_magic_programs_are_denied[program] if {
-	some program in [
+test_magic_programs_are_denied if {
+	every program in [
 		"/proc/self/exe", "/proc/1/root/bin/sh", "/dev/fd/3", "/dev/stdin", "/sys/x", "/usr/../proc/self/exe", "//proc/self/exe",
 		"/./proc/self/exe", "../proc/self/exe", "./../proc/self/exe",
-	]
-	denied_rules({"argv": [program]}) == {"exec.program"}
-	proven := exec.proven with input as fixture.with_command({"argv": [program]})
-	not "exec.program" in proven
+	] {
+		denied_rules({"argv": [program]}) == {"exec.program"}
+		proven := exec.proven with input as fixture.with_command({"argv": [program]})
+		not "exec.program" in proven
+	}
 }
 
 test_magic_words_as_arguments_are_fine if denied_rules({"argv": ["cat", "/proc/self/status"]}) == set()
 
-test_other_programs_pass[program] if {
-	some program in ["ls", "/usr/bin/env", "./a.out", "bin/x", "dev/build.sh", "/work/process"]
-	denied_rules({"argv": [program]}) == set()
+test_other_programs_pass if {
+	every program in ["ls", "/usr/bin/env", "./a.out", "bin/x", "dev/build.sh", "/work/process"] {
+		denied_rules({"argv": [program]}) == set()
+	}
 }
 
 test_unknown_language_is_denied if {

@@ -16,15 +16,16 @@ test_the_maximum_itself_passes if {
 	denied == set()
 }
 
-test_each_limit_above_its_maximum_is_denied[name] if {
-	some name, maximum in data.settings.limits.maximum
-	request := fixture.with_limits({name: maximum + 1})
-	denied := limits.deny with input as request
-	some reason in denied
-	reason.field == concat(".", ["limits", name])
-	reason.change.value == maximum
-	proven := limits.proven with input as request
-	proven == set()
+test_each_limit_above_its_maximum_is_denied if {
+	every name, maximum in data.settings.limits.maximum {
+		request := fixture.with_limits({name: maximum + 1})
+		denied := limits.deny with input as request
+		some reason in denied
+		reason.field == concat(".", ["limits", name])
+		reason.change.value == maximum
+		proven := limits.proven with input as request
+		proven == set()
+	}
 }
 
 test_two_limits_have_two_reasons if {

@@ -91,7 +91,7 @@ missing := required - proven
 # labels:
 #   rule: main.unproven
 unproven contains reason if {
-	some label in missing - {reason.rule | some reason in spoken}
+	some label in (missing - {reason.rule | some reason in spoken})
 	reason := {
 		"rule": label,
 		"message": sprintf("Nothing in this policy proves %q of the request, and only what is proven passes.", [label]),
