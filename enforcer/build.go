@@ -38,7 +38,7 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	b := &builder{decision: d, host: h, sandbox: s}
 	b.plan = Plan{
 		Tier: h.Tier(), Securebits: allSecurebits, DropBounding: true, LastCapability: h.LastCapability, Umask: umask,
-		Landlock: landlock.For(h.LandlockABI, landlockRules(s.Root), nil), Degraded: slices.Clone(s.Degraded),
+		Landlock: landlock.For(h.LandlockABI, landlockRules(s.Root), nil),
 	}
 	for _, step := range []func() error{b.refuse, b.identity, b.tree, b.limits} {
 		if err := step(); err != nil {

@@ -31,7 +31,7 @@ func Check(p Plan, e Expect, s State) policy.Verdict {
 	t.threads("signals.ignored", "0x0", s.Threads, func(st procfs.Status) string { return maskText(st.SigIgnored) })
 	t.threads("signals.caught", "0x0", s.Threads, func(st procfs.Status) string { return maskText(st.SigCaught) })
 	t.threads("seccomp.filters", strconv.Itoa(filters(p)), s.Threads, func(st procfs.Status) string { return strconv.Itoa(st.SeccompFilters) })
-	t.filter(p, s)
+	t.filter(p, e, s)
 	t.limits(p, s, func(want, soft, hard int64) bool { return soft == want && hard == want })
 	t.place(e, s)
 	t.equal("cwd", e.Cwd, s.Cwd)
@@ -106,13 +106,17 @@ func seccompMode(p Plan) int {
 	return unix.SECCOMP_MODE_FILTER
 }
 
-// filter compares the installed program byte for byte, where the kernel gives it back. Where it doesn't, the filter's probes stand in.
-func (t *table) filter(p Plan, s State) {
-	if !p.Readback {
-		return
-	}
+// filter compares the installed program byte for byte, where the kernel gives it back. Where it doesn't, that it is the planned one is the
+// worker's word, and the filter's probes speak for it.
+func (t *table) filter(p Plan, e Expect, s State) {
+	const control = "seccomp.filter"
 	want := p.Seccomp.Program.Bytes()
-	t.add("seccomp.filter", policy.EvidenceKernel, digestText(want), digestText(s.Filter), bytes.Equal(want, s.Filter))
+	switch {
+	case p.Readback:
+		t.add(control, policy.EvidenceKernel, digestText(want), digestText(s.Filter), bytes.Equal(want, s.Filter))
+	case len(want) > 0:
+		t.add(control, policy.EvidenceReport, digestText(want), "sent, not read back", e.whole())
+	}
 }
 
 func digestText(program []byte) string {
@@ -200,22 +204,31 @@ func dumpable(p Plan, s State) string {
 // steps are the controls that the kernel gives no way to read. The child tried to break each of them after it was in force, and a try that
 // wasn't refused as it must be ends the child with its name; so that the count of its steps being whole is the evidence that all were refused.
 func (t *table) steps(p Plan, e Expect) {
-	whole := e.StepsPlanned > 0 && e.StepsWalked == e.StepsPlanned
+	whole := e.whole()
 	t.add("gate.steps", policy.EvidenceReport, strconv.Itoa(e.StepsPlanned), strconv.Itoa(e.StepsWalked), whole)
-	got := "refused"
-	if !whole {
-		got = "not tried"
-	}
 	for _, control := range Probes(p) {
-		t.add(control, policy.EvidenceProbe, "refused", got, whole)
+		want := "refused"
+		if control == securebits {
+			want = maskText(uint64(p.Securebits)) // asked for, not tried: nothing in /proc shows them
+		}
+		got := want
+		if !whole {
+			got = "not tried"
+		}
+		t.add(control, policy.EvidenceProbe, want, got, whole)
 	}
 }
+
+// whole says that the child walked all of its steps.
+func (e Expect) whole() bool { return e.StepsPlanned > 0 && e.StepsWalked == e.StepsPlanned }
+
+const securebits = "securebits"
 
 // Probes are the controls of a plan that are known by trying, in the order of the child's steps.
 func Probes(p Plan) []string {
 	var controls []string
 	if p.Securebits != 0 {
-		controls = append(controls, "securebits")
+		controls = append(controls, securebits)
 	}
 	for _, part := range []struct {
 		control string

@@ -254,6 +254,12 @@ func asUser(uid int, f func() error) error {
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			// Go parks the main thread instead of ending it, and /proc/self is what that thread is: take another one.
+			defer runtime.UnlockOSThread()
+			result <- asUser(uid, f)
+			return
+		}
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0)); errno != 0 {
 			result <- errno
 			return
@@ -294,6 +300,22 @@ func BenchmarkObserveAgain(b *testing.B) {
 	child := startThrowAway(b, "cat", nil)
 	time.Sleep(50 * time.Millisecond) // for cat to be one thread
 	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Observe(child.Process.Pid, host); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkObserveUndumpable is a child as an ordinary user's daemon sees it at the gate: its descriptors are copied one by one.
+func BenchmarkObserveUndumpable(b *testing.B) {
+	kerneltest.Require(b, kerneltest.UserNamespaces)
+	host := probeHost(b)
+	child := startThrowAway(b, "undumpable", &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: InsideID, HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: InsideID, HostID: os.Getegid(), Size: 1}},
+	})
 	for b.Loop() {
 		if _, err := Observe(child.Process.Pid, host); err != nil {
 			b.Fatal(err)

@@ -60,7 +60,7 @@ type Plan struct {
 	// Kill is "cgroup" or "shepherd".
 	Kill string `json:"kill"`
 
-	// Degraded has what this host lacks and policy accepted.
+	// Degraded has what this host lacks and policy accepted, each with its reason. What the sandbox lacks is in its own plan.
 	Degraded []string `json:"degraded,omitempty"`
 }
 

@@ -14,6 +14,7 @@ import (
 
 // Process is an open /proc/PID. Not for use by several goroutines at once.
 type Process struct {
+	pid int
 	fd  int
 	buf *[]byte
 }
@@ -38,7 +39,7 @@ func Open(pid int) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("process %d: %w", pid, err)
 	}
-	return &Process{fd: fd, buf: buffers.Get().(*[]byte)}, nil
+	return &Process{pid: pid, fd: fd, buf: buffers.Get().(*[]byte)}, nil
 }
 
 // Close closes it; the Process must not be used after.
@@ -170,23 +171,6 @@ func (p *Process) Owner(name string) (int, error) {
 		return 0, fmt.Errorf("%s: %w", name, err)
 	}
 	return int(stat.Uid), nil
-}
-
-// FDs reads the open descriptors: number and text of the link.
-func (p *Process) FDs() (map[int]string, error) {
-	fds := make(map[int]string, 8)
-	err := p.each("fd", func(dir int, fd int) error {
-		text, err := readlink(dir, strconv.Itoa(fd), *p.buf)
-		if errors.Is(err, unix.ENOENT) { // closed meanwhile
-			return nil
-		}
-		fds[fd] = text
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("fd: %w", err)
-	}
-	return fds, nil
 }
 
 // read reads a whole file below /proc/PID into the buffer; the result is valid until the next call.

@@ -23,6 +23,8 @@ type Status struct {
 	GIDs   [4]int `json:"gids"`
 	Groups []int  `json:"groups"`
 	Umask  int    `json:"umask"`
+	// FDSize is how many descriptors its table has room for: all open ones are below.
+	FDSize int `json:"fdSize"`
 	// The signal masks, bit n-1 for signal n.
 	SigBlocked uint64 `json:"sigBlocked"`
 	SigIgnored uint64 `json:"sigIgnored"`
@@ -53,6 +55,7 @@ var statusLines = []struct {
 	{"TracerPid", func(s *Status, v []byte) error { return number(v, 10, &s.Tracer) }},
 	{"Uid", func(s *Status, v []byte) error { return four(v, &s.UIDs) }},
 	{"Gid", func(s *Status, v []byte) error { return four(v, &s.GIDs) }},
+	{"FDSize", func(s *Status, v []byte) error { return number(v, 10, &s.FDSize) }},
 	{"Groups", func(s *Status, v []byte) error { return numbers(v, &s.Groups) }},
 	{"NSpid", func(s *Status, v []byte) error { return someNumbers(v, &s.NSPID) }},
 	{"NSsid", func(s *Status, v []byte) error { return someNumbers(v, &s.NSSID) }},

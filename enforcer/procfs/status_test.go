@@ -27,7 +27,7 @@ func TestParseStatus(t *testing.T) {
 	}
 	id := [4]int{200001, 200001, 200001, 200001}
 	want := Status{
-		Name: `a b\n:` + "\tc", TGID: 4000, PID: 4000, PPID: 3990, NSPID: []int{4000, 9}, NSSID: []int{4000, 9}, UIDs: id, GIDs: id, Groups: []int{20, 1235}, Umask: 0o22,
+		Name: `a b\n:` + "\tc", TGID: 4000, PID: 4000, PPID: 3990, NSPID: []int{4000, 9}, NSSID: []int{4000, 9}, UIDs: id, GIDs: id, Groups: []int{20, 1235}, Umask: 0o22, FDSize: 64,
 		SigBlocked: 0xfffffffffffbfeff, SigIgnored: 0x1000, SigCaught: 2, Inheritable: 1, Permitted: 3, Effective: 7, Bounding: 0x1ffffffffff, Ambient: 15,
 		NoNewPrivs: 1, Seccomp: 2, SeccompFilters: 1,
 	}
