@@ -55,7 +55,9 @@ func (p Program) check(field string) *FieldError {
 // CheckPythonJSON says whether raw is one JSON value that CPython decodes: UTF-8, at most 900 levels deep, no integer of more than 4300 digits.
 // Keys may repeat and surrogates may be alone. The error is a *FieldError at field, with [ErrNotJSON] beneath unless
 // the text is JSON and merely too deep or too long.
-func CheckPythonJSON(field string, raw jsontext.Value) error { return orNil(checkPythonJSON(field, raw)) }
+func CheckPythonJSON(field string, raw jsontext.Value) error {
+	return orNil(checkPythonJSON(field, raw))
+}
 
 func checkPythonJSON(field string, raw jsontext.Value) *FieldError {
 	if !utf8.Valid(raw) {

@@ -7,6 +7,10 @@ import "slices"
 func Within(effective, requested SecurityContext) error {
 	const field = "securityContext"
 	have, asked := effective.Defaulted(), requested.Defaulted()
+	// An effective context that isn't one, such as an id of -1, is nothing to compare.
+	if fault := have.check(field); fault != nil {
+		return fault
+	}
 	for _, control := range []struct {
 		name        string
 		have, asked bool

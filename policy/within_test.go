@@ -255,6 +255,23 @@ func TestWithinIsAPartialOrder(t *testing.T) {
 	})
 }
 
+// What isn't a context is within none, even one that asks for nothing tighter.
+func TestWithinRefusesWhatIsNoContext(t *testing.T) {
+	loosest := SecurityContext{RunAsUser: new(int64(0)), RunAsGroup: new(int64(0)), SeccompProfile: &SeccompProfile{Type: SeccompUnconfined}}
+	for want, effective := range map[string]SecurityContext{
+		"runAsUser":                       {RunAsUser: new(int64(-1))},
+		"runAsGroup":                      {RunAsGroup: new(int64(1 << 32))},
+		"seccompProfile.type":             {SeccompProfile: &SeccompProfile{Type: "None"}},
+		"seccompProfile.localhostProfile": {SeccompProfile: &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new("../x")}},
+		"procMount":                       {ProcMount: new("")},
+		"capabilities.drop[0]":            {Capabilities: &Capabilities{Drop: []string{"EVERYTHING"}}},
+	} {
+		if got := faultField(Within(effective, loosest)); got != want {
+			t.Errorf("%s: the fault is at %q", want, got)
+		}
+	}
+}
+
 var someLimits = rapid.Custom(func(t *rapid.T) Limits {
 	var limits Limits
 	for _, row := range limitTable {

@@ -3,6 +3,7 @@ package python
 import (
 	_ "embed"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -63,7 +64,11 @@ func job(p policy.Program) string {
 
 // sealed is a file in memory that nobody can change any more: whoever gets the descriptor could else write to what a later reader takes for ours.
 func sealed(name, content string) (*os.File, error) {
-	fd, err := unix.MemfdCreate("sandboxd-"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	// Never to be executed; kernels before 6.3 don't know the flag, and later ones may be told to insist on it (vm.memfd_noexec).
+	fd, err := unix.MemfdCreate("sandboxd-"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) {
+		fd, err = unix.MemfdCreate("sandboxd-"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("memfd_create %s: %w", name, err)
 	}
