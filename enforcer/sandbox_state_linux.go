@@ -165,20 +165,32 @@ func observeHostname(p *procfs.Process, s *SandboxState) error {
 		return err
 	}
 	defer ours.Close()
+	return onThread(func() (keep bool, err error) {
+		var name unix.Utsname
+		if err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWUTS); err != nil {
+			return true, err
+		}
+		err = unix.Uname(&name)
+		s.Hostname, s.HostnameRead = unix.ByteSliceToString(name.Nodename[:]), err == nil
+		return unix.Setns(int(ours.Fd()), unix.CLONE_NEWUTS) == nil, err
+	})
+}
+
+// onThread runs do on a thread of its own, which ends after it if do doesn't say that it may be kept. Never on the main thread: what /proc/self
+// says is what that one is, for whoever asks, and it can't end.
+func onThread(do func() (keep bool, err error)) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
-		var name unix.Utsname
-		err := unix.Setns(int(theirs.Fd()), unix.CLONE_NEWUTS)
-		if err == nil {
-			err = unix.Uname(&name)
-			if unix.Setns(int(ours.Fd()), unix.CLONE_NEWUTS) == nil {
-				runtime.UnlockOSThread()
-			} // else the thread ends with this goroutine, and no other code runs on it
-		} else {
+		if unix.Gettid() == unix.Getpid() {
+			defer runtime.UnlockOSThread()
+			done <- onThread(do) // elsewhere, since this one is taken until then
+			return
+		}
+		keep, err := do()
+		if keep {
 			runtime.UnlockOSThread()
 		}
-		s.Hostname, s.HostnameRead = unix.ByteSliceToString(name.Nodename[:]), err == nil
 		done <- err
 	}()
 	return <-done

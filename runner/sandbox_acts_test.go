@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -97,20 +98,18 @@ func actOf(name string) func() string {
 	return func() string { return "unknown act" }
 }
 
-// becomeChild takes the child's ids and empties all sets, on every thread.
+// becomeChild takes the child's ids and empties all sets, on this thread, which does the acts and starts programs.
 func becomeChild(asked askedTo) error {
+	runtime.LockOSThread()
 	if os.Getuid() != asked.UID {
-		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(asked.GID, asked.GID, asked.GID),
-			syscall.Setresuid(asked.UID, asked.UID, asked.UID)); err != nil {
-			return err
+		gid, uid := uintptr(asked.GID), uintptr(asked.UID)
+		for _, call := range [][4]uintptr{{unix.SYS_SETGROUPS}, {unix.SYS_SETRESGID, gid, gid, gid}, {unix.SYS_SETRESUID, uid, uid, uid}} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				return errno
+			}
 		}
 	}
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var none [2]unix.CapUserData
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none)), 0); errno != 0 {
-		return errno
-	}
-	return nil
+	return capset(0)
 }
 
 // outcomeOf is "ok" or the errno's name.
@@ -213,18 +212,24 @@ var acts = map[string]func() string{
 	"remount by setattr": func() string {
 		return outcomeOf(unix.MountSetattr(unix.AT_FDCWD, "/usr", 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}))
 	},
-	"unmount a mask":     func() string { return outcomeOf(unix.Unmount("/proc/keys", unix.MNT_DETACH)) },
-	"chroot":             func() string { return outcomeOf(unix.Chroot("/tmp")) },
-	"pivot":              func() string { return outcomeOf(unix.PivotRoot("/tmp", "/tmp")) },
-	"new mount ns":       func() string { return outcomeOf(unix.Unshare(unix.CLONE_NEWNS)) },
-	"set hostname":       func() string { return outcomeOf(unix.Sethostname([]byte("evil"))) },
-	"trace launcher":     func() string { return outcomeOf(unix.PtraceSeize(1)) },
-	"look at launcher":   func() string { return outcomeOf(unix.Kill(1, 0)) },
-	"connect to probe":   connects(unix.AF_UNIX, &unix.SockaddrUnix{Name: "@" + landlock.ProbeSocket}),
-	"connect out":        connects(unix.AF_INET, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}),
-	"connect out by v6":  connects(unix.AF_INET6, &unix.SockaddrInet6{Port: 53, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}),
-	"connect to itself":  connects(unix.AF_INET, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}),
-	"set uid 0":          func() string { return outcomeOf(syscall.Setresuid(0, 0, 0)) },
+	"unmount a mask":    func() string { return outcomeOf(unix.Unmount("/proc/keys", unix.MNT_DETACH)) },
+	"chroot":            func() string { return outcomeOf(unix.Chroot("/tmp")) },
+	"pivot":             func() string { return outcomeOf(unix.PivotRoot("/tmp", "/tmp")) },
+	"new mount ns":      func() string { return outcomeOf(unix.Unshare(unix.CLONE_NEWNS)) },
+	"set hostname":      func() string { return outcomeOf(unix.Sethostname([]byte("evil"))) },
+	"trace launcher":    func() string { return outcomeOf(unix.PtraceSeize(1)) },
+	"look at launcher":  func() string { return outcomeOf(unix.Kill(1, 0)) },
+	"connect to probe":  connects(unix.AF_UNIX, &unix.SockaddrUnix{Name: "@" + landlock.ProbeSocket}),
+	"connect out":       connects(unix.AF_INET, &unix.SockaddrInet4{Port: 53, Addr: [4]byte{192, 0, 2, 1}}),
+	"connect out by v6": connects(unix.AF_INET6, &unix.SockaddrInet6{Port: 53, Addr: [16]byte{0x20, 0x01, 0x0d, 0xb8, 15: 1}}),
+	"connect to itself": connects(unix.AF_INET, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}}),
+	"set uid 0": func() string {
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 0, 0, 0)
+		if errno != 0 {
+			return outcomeOf(errno)
+		}
+		return "ok"
+	},
 	"fill /tmp":          func() string { return outcomeOf(os.WriteFile("/tmp/big", make([]byte, 4<<20), 0o600)) },
 	"write /work":        func() string { return outcomeOf(os.WriteFile("/work/x", []byte("x"), 0o600)) },
 	"run from /work":     runCopy("/work/run"),
