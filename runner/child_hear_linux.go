@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 	"time"
@@ -10,6 +11,9 @@ import (
 func (c *Child) next() error {
 	var buffer [16 << 10]byte
 	n, err := c.worker.conn.Read(buffer[:])
+	if errors.Is(err, syscall.ECONNRESET) { // it ended without reading all; what it said before is still there
+		n, err = c.worker.conn.Read(buffer[:])
+	}
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}

@@ -287,13 +287,10 @@ func (c *Child) Started(ctx context.Context) error {
 	if !errors.Is(err, io.EOF) {
 		return fmt.Errorf("gate: %w", err)
 	}
-	c.mu.Lock()
-	dead := c.pidfd < 0 || ended(c.pidfd)
-	c.mu.Unlock()
-	if !dead {
-		return nil // nobody holds the gate, the child lives: close-on-exec closed it
+	if executed, err := hasExecuted(c.pid, make([]byte, 512)); err == nil && executed && c.holds() {
+		return nil
 	}
-	// It may have died on either side of execve. The worker looked before it reaped.
+	// It died, on either side of execve. The worker looks before it reaps.
 	c.within(execBound)
 	defer c.within(0)
 	if err := c.untilExit(); err != nil {
@@ -306,6 +303,13 @@ func (c *Child) Started(ctx context.Context) error {
 		return fmt.Errorf("child died before execve: %s", statusText(c.heard.status()))
 	}
 	return nil
+}
+
+// holds says whether the pid is still the child's: its pidfd's process isn't reaped.
+func (c *Child) holds() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pidfd >= 0 && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != unix.ESRCH
 }
 
 func statusText(s syscall.WaitStatus) string {

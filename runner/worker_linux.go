@@ -60,6 +60,7 @@ func RunWorker(fd int) int {
 			var failure *failure
 			if !errors.As(err, &failure) {
 				w.killTree()
+				w.end() // reap them: whoever they would go to may not
 				return 1
 			}
 			w.refuse(failure.step, failure.err)

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"syscall"
@@ -114,31 +113,13 @@ func (w *shepherd) reapLeader() (syscall.WaitStatus, bool, error) {
 	executed := w.words.released != 0 && w.words.failed.kind == 0
 	// Between the gate and execve only a signal can end it. The kernel knows which side of execve that was.
 	if code := w.wait.info.code; executed && (code == codeKilled || code == codeDumped) {
-		executed = w.executed()
+		executed, _ = hasExecuted(w.leader, w.wait.stat[:])
 	}
 	if _, err := w.wait4(w.leader, 0); err != nil {
 		return 0, false, err
 	}
 	w.leader = 0
 	return syscall.WaitStatus(w.wait.status), executed, nil
-}
-
-// executed asks /proc whether the unreaped leader has executed anything since its birth.
-func (w *shepherd) executed() bool {
-	stat, err := readSmall(fmt.Sprintf("/proc/%d/stat", w.leader), w.wait.stat[:])
-	if err != nil {
-		return false
-	}
-	const flagsField, forkedNotExecuted = 6, 0x40 // after the name: state ppid pgrp session tty tpgid flags; PF_FORKNOEXEC
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= flagsField {
-		return false
-	}
-	flags := 0
-	for _, digit := range fields[flagsField] {
-		flags = flags*10 + int(digit-'0')
-	}
-	return flags&forkedNotExecuted == 0
 }
 
 // end waits until no child is left. Where a cgroup has the tree the daemon kills it; the shepherd's own kill does no harm beside that, and it is
