@@ -218,7 +218,8 @@ func TestDriverImportsLittle(t *testing.T) {
 
 // The slow way, through the json package, does the same.
 func TestWithoutTheCHalvesOfJSON(t *testing.T) {
-	defer func(whole string) { driver = whole }(driver)
+	whole := driver
+	t.Cleanup(func() { driver = whole })
 	driver = regexp.MustCompile(`(?m)^(\s+)from _json import .*$`).ReplaceAllString(driver, "${1}raise ImportError")
 	check(t, []program{
 		{code: "import sys\n_return = [inputs, 1.5, object is None]", inputs: `{"a": ["\ud800"]}`, value: `[{"a": ["\ud800"]}, 1.5, false]`},

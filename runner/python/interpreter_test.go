@@ -59,10 +59,11 @@ func interpreters(t *testing.T) []interpreter {
 	return found
 }
 
-// eachInterpreter runs a subtest for each.
+// eachInterpreter runs a subtest for each, which end after the test's own function.
 func eachInterpreter(t *testing.T, test func(t *testing.T, python interpreter)) {
 	for _, python := range interpreters(t) {
 		t.Run(fmt.Sprintf("3.%d", python.minor), func(t *testing.T) {
+			t.Parallel()
 			test(t, python)
 		})
 	}
