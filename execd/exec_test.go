@@ -3,6 +3,7 @@ package execd
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -188,5 +189,41 @@ func TestAuditTellsTheWholeStory(t *testing.T) {
 	want := "start, release, outcome ok, decision denied, decision dry, outcome not_started, stop"
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("the log has\n%s\nwant\n%s", text, want)
+	}
+}
+
+// sayDecisions prints a line for every decision.
+type sayDecisions struct{}
+
+func (sayDecisions) Decision(d policy.Decision) { fmt.Println("decided", d.Allow) }
+
+func (sayDecisions) Output(string, []byte) {}
+
+// TestMismatchIsNeverStarted: a child whose state isn't the plan's is killed at its gate. Here the host is said to have one capability fewer than
+// it has, so that one stays in the bounding set.
+func TestMismatchIsNeverStarted(t *testing.T) {
+	c := testConfig(t)
+	s := start(t, c)
+	if s.host.UID != 0 {
+		t.Skip("an ordinary user's child keeps nothing that this could miss")
+	}
+	s.host.LastCapability--
+	sink := &recordingSink{heard: make(chan struct{})}
+	reply := s.Exec(t.Context(), shell("echo ran"), Options{Sink: sink})
+	mustBe(t, reply, OutcomeMismatch)
+	if len(sink.output) != 0 || reply.Bytes.Stdout != 0 || reply.DurationSeconds != 0 || reply.ExitCode != nil || reply.ExitStatus() != 125 {
+		t.Errorf("something ran: %+v", reply)
+	}
+	if reply.Verdict.Held || len(reply.Verdict.Rows) == 0 || reply.Message == "" || !reply.TreeEmpty {
+		t.Errorf("reply %+v", reply)
+	}
+	stop(t, s)
+	for _, r := range readLog(t, c) {
+		if r.Type == audit.TypeRelease {
+			t.Errorf("a release is in the log: %+v", r)
+		}
+		if r.Type == audit.TypeMismatch && (r.Verdict == nil || len(r.Verdict.Failed) == 0) {
+			t.Errorf("a mismatch without its rows: %+v", r)
+		}
 	}
 }
