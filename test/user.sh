@@ -3,10 +3,16 @@
 #
 # The tests are built here and run there: that user has no Go, no module cache and perhaps no way into this folder, so that it gets a copy of
 # the source tree, for testdata, with the test binaries beside it.
+#
+#   user.sh BIN [PACKAGE...]     BIN has sandboxd and sandboxd-runner
 set -euo pipefail
 
 bin=$(cd "$1" && pwd)
-packages=$(go list ./enforcer/... ./runner/... ./execd/... ./cmd/...)
+shift
+if [ $# -eq 0 ]; then
+	set -- ./enforcer/... ./runner/... ./execd/... ./cmd/...
+fi
+packages=$(go list "$@")
 
 if [ "$(id -u)" -ne 0 ]; then
 	echo "already an ordinary user: the tests above were this run"
@@ -18,7 +24,7 @@ uid=54321
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/source" "$dir/tests" "$dir/home" "$dir/tmp"
-git ls-files -z | xargs -0 cp --parents -t "$dir/source"
+tar -cf - --exclude=./.git --exclude="./bin" . | tar -xf - -C "$dir/source"
 install -D -m 0755 -t "$dir/bin" "$bin/sandboxd" "$bin/sandboxd-runner"
 CGO_ENABLED=0 go build -trimpath -o "$dir/bin/probe" ./test/probe
 chown -R "$uid:$uid" "$dir"

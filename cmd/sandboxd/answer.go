@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -19,6 +20,8 @@ type answer struct {
 	json    bool // the whole reply on stdout, in place of the output
 	explain bool // verdict or reasons as a table on stderr
 	value   bool // a returned value on stdout, after the output
+	program string
+	cwd     string
 }
 
 func (a *answer) register(f *flagSet) {
@@ -58,10 +61,23 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValue.Kind() != 'n' {
 		fmt.Fprintf(p.stdout, "%s\n", reply.ReturnValue)
 	}
-	for _, note := range notes(reply) {
-		p.complain(fmt.Errorf("%s", note))
+	for _, note := range a.notes(reply) {
+		p.complain(errors.New(note))
+	}
+	// What the host lacks and policy accepted. A program's stderr is its own where nobody looks at it; --explain and --json always tell.
+	if len(reply.Verdict.Degraded) > 0 && isTerminal(p.stderr) && !a.explain {
+		p.complain(errors.New("degraded: " + lacks(reply.Verdict.Degraded) + "; --explain says more"))
 	}
 	return nil
+}
+
+// lacks are the names alone of "name: reason".
+func lacks(degraded []string) string {
+	names := make([]string, len(degraded))
+	for i, lack := range degraded {
+		names[i], _, _ = strings.Cut(lack, ":")
+	}
+	return strings.Join(names, ", ")
 }
 
 // printJSON prints one line, or several on a terminal.
@@ -79,9 +95,9 @@ func printJSON(to *os.File, value any) error {
 }
 
 // notes say what a person can't see from output and exit status alone, and what to do about it.
-func notes(r execd.Reply) []string {
+func (a *answer) notes(r execd.Reply) []string {
 	var lines []string
-	if text := ending(r); text != "" {
+	if text := a.ending(r); text != "" {
 		lines = append(lines, text)
 	}
 	for _, stream := range []struct {
@@ -99,9 +115,6 @@ func notes(r execd.Reply) []string {
 	if !r.TreeEmpty && ran(r.Outcome) {
 		lines = append(lines, "processes of this exec may still be there: the kernel did not say that all are gone")
 	}
-	if len(r.Verdict.Degraded) > 0 {
-		lines = append(lines, "degraded: "+strings.Join(r.Verdict.Degraded, "; "))
-	}
 	return lines
 }
 
@@ -114,7 +127,7 @@ func ran(o execd.Outcome) bool {
 	return true
 }
 
-func ending(r execd.Reply) string {
+func (a *answer) ending(r execd.Reply) string {
 	switch r.Outcome {
 	case execd.OutcomeOK, execd.OutcomeError:
 		return ""
@@ -137,10 +150,24 @@ func ending(r execd.Reply) string {
 		return denial(r.Reasons)
 	case execd.OutcomeMismatch:
 		return mismatch(r)
+	case execd.OutcomeNotStarted:
+		return a.notStarted(r)
 	case execd.OutcomeCancelled:
 		return "cancelled"
 	}
 	return fmt.Sprintf("%s: %s", r.Outcome, r.Message)
+}
+
+// notStarted names what of the request couldn't be had.
+func (a *answer) notStarted(r execd.Reply) string {
+	what := a.program
+	if strings.Contains(r.Message, "chdir") {
+		what = "--cwd " + a.cwd
+	}
+	if r.Errno == "" {
+		return fmt.Sprintf("not_started: %s: %s", what, r.Message)
+	}
+	return fmt.Sprintf("not_started: %s: %s in the sandbox; it sees the system directories, /tmp, /work and what --show names", what, r.Errno)
 }
 
 func denial(reasons []policy.Reason) string {

@@ -37,6 +37,9 @@ func explainVerdict(w io.Writer, s style, r execd.Reply) {
 		rows = append(rows, []string{row.Control, cell(row.Want), cell(row.Got), held, string(row.Evidence)})
 	}
 	printTable(w, s, rows)
+	for _, lack := range r.Verdict.Degraded {
+		fmt.Fprintf(w, "%s %s\n", s.bad("degraded"), lack)
+	}
 	evidence := r.Verdict.Evidence
 	fmt.Fprintf(w, "%s: tier %s, %d read from the kernel, %d probed, %d reported by the launcher\n",
 		heldWord(s, r.Verdict.Held), r.Verdict.Tier, evidence.Kernel, evidence.Probe, evidence.Report)
