@@ -154,8 +154,6 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeFailure
 	case exit.OutputLimit:
 		return causeOutputLimit
-	case w.box.deleted.Load():
-		return causeCaller
 	case errors.Is(context.Cause(w.clock), errDeadline):
 		return causeDeadline
 	case w.clock.Err() != nil:

@@ -55,7 +55,8 @@ type walk struct {
 	began   time.Time
 	// ctx ends when the caller goes away or the service stops.
 	ctx    context.Context
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
+	unhook []func() bool
 
 	decision policy.Decision
 	box      *sandbox
@@ -92,12 +93,15 @@ func (s *Service) enter(ctx context.Context, r policy.Request, o Options) (*walk
 		return w, errStopping
 	}
 	s.walks.Add(1)
-	var cancel context.CancelCauseFunc
-	w.ctx, cancel = context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(s.life, func() { cancel(errStopping) })
-	w.cancel = func() { unhook(); cancel(nil) }
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.hook(s.life, errStopping)
 	w.clock, w.stopClock = w.ctx, func() {}
 	return w, nil
+}
+
+// hook ends the walk when something else ends.
+func (w *walk) hook(life context.Context, why error) {
+	w.unhook = append(w.unhook, context.AfterFunc(life, func() { w.cancel(why) }))
 }
 
 // leave ends what the walk has begun, in whatever state it is.
@@ -110,7 +114,10 @@ func (s *Service) leave(w *walk) {
 		s.sandboxes.putBack(w.box)
 	}
 	w.stopClock()
-	w.cancel()
+	for _, unhook := range w.unhook {
+		unhook()
+	}
+	w.cancel(nil)
 	s.walks.Done()
 }
 
@@ -166,6 +173,9 @@ func (w *walk) build() (err error) {
 	}
 	if err != nil {
 		return asDenied(err)
+	}
+	if w.box.kept {
+		w.hook(w.box.life, errDeleted)
 	}
 	w.plan, err = enforcer.Build(w.decision, w.service.host, w.box.Plan(), w.service.profiles)
 	return asDenied(err)

@@ -52,7 +52,7 @@ func (w *walk) returnValue(reply *Reply, exit runner.Exit) {
 		value := w.program.value.value(exit.TreeEmpty)
 		reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason = value.Value, value.How, value.Reason
 	case w.options.ResultMarker:
-		w.takeMarker(reply, exit)
+		takeMarker(reply, exit)
 	}
 }
 

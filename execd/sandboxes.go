@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -40,11 +39,17 @@ type sandbox struct {
 	kept bool
 	// used: something was started in it. A fresh one that wasn't goes back to the pool.
 	used bool
-	// deleted: its owner asked for its end, and so for that of what runs in it.
-	deleted atomic.Bool
-	// evicted: it was closed since its end could not be left to an exec's.
+	// evicted: it was closed by the exec that ran in it, whose end could not be proven otherwise.
 	evicted bool
+
+	// What follows is of a kept one. life ends when it is deleted, and so do the execs in it, which users counts.
+	life  context.Context
+	end   context.CancelFunc
+	users sync.WaitGroup
 }
+
+// errDeleted ends what runs in a sandbox that is deleted.
+var errDeleted = errors.New("the sandbox is deleted")
 
 // sandboxes makes, keeps and closes them. Those for one exec come from a pool of fresh ones that is filled in the background.
 type sandboxes struct {
@@ -174,7 +179,7 @@ func (h *sandboxes) destroy(group *cgroup.Group) {
 // take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one.
 func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller) (*sandbox, error) {
 	if id != "" {
-		return h.find(id, caller)
+		return h.join(id, caller)
 	}
 	for {
 		select {
@@ -210,7 +215,11 @@ func isGone(box *sandbox) bool {
 
 // putBack ends a request's use of a sandbox: a kept one stays, a fresh one that nothing ran in waits for the next, any other is closed.
 func (h *sandboxes) putBack(box *sandbox) {
-	if box.kept || box.evicted {
+	if box.kept {
+		box.users.Done()
+		return
+	}
+	if box.evicted {
 		return
 	}
 	if !box.used && !isGone(box) {
@@ -269,6 +278,7 @@ func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, 
 		return nil, errStopping
 	}
 	box.kept, box.owner, box.created = true, owner, time.Now()
+	box.life, box.end = context.WithCancel(context.Background())
 	h.kept[box.id] = box
 	return box, nil
 }
@@ -277,6 +287,22 @@ func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, 
 func (h *sandboxes) find(id string, caller policy.Caller) (*sandbox, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.owned(id, caller)
+}
+
+// join is find for an exec, which uses the sandbox until it is put back.
+func (h *sandboxes) join(id string, caller policy.Caller) (*sandbox, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	box, err := h.owned(id, caller)
+	if err == nil {
+		box.users.Add(1)
+	}
+	return box, err
+}
+
+// owned finds with mu held.
+func (h *sandboxes) owned(id string, caller policy.Caller) (*sandbox, error) {
 	box := h.kept[id]
 	if box == nil || box.owner.UID != caller.UID {
 		return nil, ErrNoSandbox
@@ -287,7 +313,7 @@ func (h *sandboxes) find(id string, caller policy.Caller) (*sandbox, error) {
 	return box, nil
 }
 
-// delete closes a kept sandbox and returns when the kernel says that it is empty.
+// delete ends what runs in a kept sandbox, then the sandbox, and returns when the kernel says that it is empty.
 func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller) error {
 	h.mu.Lock()
 	box := h.kept[id]
@@ -297,27 +323,31 @@ func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller)
 	}
 	delete(h.kept, id)
 	h.mu.Unlock()
-	box.deleted.Store(true)
+	return h.closeKept(ctx, box)
+}
+
+// closeKept lets the execs end by their own kill first, which tells how each ended. Each of their waits has a bound.
+func (h *sandboxes) closeKept(ctx context.Context, box *sandbox) error {
+	box.end()
+	box.users.Wait()
 	return h.closeNow(ctx, box)
 }
 
-// evict closes a sandbox in which something is left that its exec's kill didn't end, and says whether the kernel confirms that it is empty now.
-func (h *sandboxes) evict(box *sandbox) bool {
-	h.mu.Lock()
-	delete(h.kept, box.id)
-	evicted := box.evicted
-	box.evicted = true
-	h.mu.Unlock()
-	if box.deleted.Load() || evicted {
-		// Whoever deletes it closes it.
-		select {
-		case <-box.Gone():
-			return true
-		case <-time.After(h.config.KillTimeout):
-			return false
-		}
+// evict closes the sandbox of an exec whose tree isn't proven to be gone, and says whether it is then. A kept one ends when its other execs
+// have: nothing is started in it any more.
+func (h *sandboxes) evict(box *sandbox) (empty bool) {
+	if !box.kept {
+		box.evicted = true
+		return h.closeNow(context.Background(), box) == nil
 	}
-	return h.closeNow(context.Background(), box) == nil
+	h.mu.Lock()
+	here := h.kept[box.id] == box
+	delete(h.kept, box.id)
+	h.mu.Unlock()
+	if here { // else whoever deleted it closes it
+		h.background.Go(func() { h.closeKept(context.Background(), box) })
+	}
+	return false
 }
 
 // of lists the sandboxes of a caller, oldest first.
@@ -352,7 +382,7 @@ func (h *sandboxes) closeAll() {
 	h.closed = true
 	for id, box := range h.kept {
 		delete(h.kept, id)
-		h.close(box)
+		h.background.Go(func() { h.closeKept(context.Background(), box) })
 	}
 	h.mu.Unlock()
 	for {

@@ -257,7 +257,9 @@ func (s *Service) giveUp() error {
 	if s.group != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), s.config.KillTimeout)
 		defer cancel()
-		wrong = append(wrong, s.group.Destroy(ctx))
+		if err := s.group.Destroy(ctx); !errors.Is(err, os.ErrNotExist) {
+			wrong = append(wrong, err) // one that somebody has removed is as good
+		}
 	}
 	s.ids.close()
 	if s.binary != nil {

@@ -1,0 +1,106 @@
+package execd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+func python(code string) policy.Request {
+	return policy.Request{
+		Action: policy.ActionRun, Caller: Self(), Limits: policy.Limits{TimeoutSeconds: 20},
+		Program: policy.Program{Language: "python", Code: code, Inputs: []byte(`{"n": 3}`)},
+	}
+}
+
+func TestRun(t *testing.T) {
+	s := start(t, testConfig(t))
+	large := strings.Repeat("x", 300_000) // more than a pipe holds
+	for _, row := range []struct {
+		name, code       string
+		want             Outcome
+		value, how, text string
+	}{
+		{"a value", "print('hi')\n_return = {'double': inputs['n'] * 2}", OutcomeOK, `{"double": 6}`, "value", "hi\n"},
+		{"none", "pass", OutcomeOK, "null", "value", ""},
+		{"repr", "_return = {(1, 2): 3}", OutcomeOK, `"{(1, 2): 3}"`, "repr", ""},
+		{"not a number", "_return = [float('nan')]", OutcomeOK, "[null]", "replaced", ""},
+		{"exception keeps the value", "_return = 1\nraise ValueError('x')", OutcomeError, "1", "value", ""},
+		{"hard exit", "import os\n_return = 1\nos._exit(0)", OutcomeOK, "null", "none", ""},
+		{"large", "_return = 'x' * 300000", OutcomeOK, `"` + large + `"`, "value", ""},
+		{"too large", "_return = 'x' * 2000000", OutcomeOK, "null", "failed", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			reply := s.Exec(t.Context(), python(row.code), Options{})
+			mustBe(t, reply, row.want)
+			stdout, _ := reply.Output()
+			value := strings.ReplaceAll(string(reply.ReturnValue), " ", "")
+			if value != strings.ReplaceAll(row.value, " ", "") || reply.ReturnValueHow != row.how || string(stdout) != row.text {
+				t.Errorf("value %.200s, how %q (%s), stdout %q; want %.200s, %q, %q",
+					reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason, stdout, row.value, row.how, row.text)
+			}
+			if _, err := reply.Encode(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestRunLeavesNobodyWaiting: a program that keeps the channel, or fills it, is killed on time and the answer comes.
+func TestRunLeavesNobodyWaiting(t *testing.T) {
+	s := start(t, testConfig(t))
+	for name, code := range map[string]string{
+		"sleeps":         "import time\n_return = 1\ntime.sleep(60)",
+		"leaves a child": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\ntime.sleep(60)",
+	} {
+		r := python(code)
+		r.Limits.TimeoutSeconds = 1
+		began := time.Now()
+		reply := s.Exec(t.Context(), r, Options{})
+		mustBe(t, reply, OutcomeTimeout)
+		if string(reply.ReturnValue) != "null" || reply.ReturnValueHow != "none" || reply.ReturnValueReason == "" || !reply.TreeEmpty {
+			t.Errorf("%s: value %s, how %q, reason %q", name, reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
+	}
+}
+
+func TestResultMarker(t *testing.T) {
+	s := start(t, testConfig(t))
+	const line = "__DR_SANDBOX_RESULT__:"
+	for _, row := range []struct {
+		name, script            string
+		marker                  bool
+		stdout, value, how, why string
+	}{
+		{"taken", "printf 'a\\n" + line + `{"x": 1.0}` + "\\nb\\n'", true, "a\nb", `{"x":1.0}`, "marker", ""},
+		{"last one wins", "printf '" + line + "1\\n" + line + "2\\n'", true, line + "1", "2", "marker", ""},
+		{"none", "echo plain", true, "plain\n", "null", "none", ""},
+		{"not asked for", "echo " + line + "1", false, line + "1\n", "", "", ""},
+		{"too deep", fmt.Sprintf("printf '%s'; head -c 2000 /dev/zero | tr '\\0' '['; echo", line), true, "", "null", "", ""},
+	} {
+		reply := s.Exec(t.Context(), shell(row.script), Options{ResultMarker: row.marker})
+		mustBe(t, reply, OutcomeOK)
+		stdout, _ := reply.Output()
+		if row.name == "too deep" {
+			if string(reply.ReturnValue) != "null" {
+				t.Errorf("%s: %s %s", row.name, reply.ReturnValue, reply.ReturnValueReason)
+			}
+			continue
+		}
+		value := strings.ReplaceAll(string(reply.ReturnValue), " ", "")
+		if string(stdout) != row.stdout || value != row.value || reply.ReturnValueHow != row.how {
+			t.Errorf("%s: stdout %q, value %s, how %q; want %q, %s, %q", row.name, stdout, reply.ReturnValue, reply.ReturnValueHow, row.stdout, row.value, row.how)
+		}
+	}
+	r := shell("echo " + line + "1; head -c 5000 /dev/zero")
+	r.Limits.OutputBytes = 1000
+	if reply := s.Exec(t.Context(), r, Options{ResultMarker: true}); reply.ReturnValueHow != "marker" || reply.ReturnValueReason == "" {
+		t.Errorf("after a cut: how %q, reason %q", reply.ReturnValueHow, reply.ReturnValueReason)
+	}
+}
