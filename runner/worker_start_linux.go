@@ -19,24 +19,26 @@ import (
 const (
 	stageVariable = "SANDBOXD_WORKER"
 	stageScoped   = "scoped" // inside the domain
-	stageMain     = "main"   // only moved to the main thread
 )
+
+// The main goroutine is on the main thread for sure only while packages are initialised; later it may have been moved.
+func init() {
+	if len(os.Args) == 2 && os.Args[0] == Name && os.Args[1] == "worker" {
+		runtime.LockOSThread()
+	}
+}
 
 // scopeABI is the first version of Landlock with the signal scope.
 const scopeABI = 6
 
 // start makes this process a worker, or says why it can't be one.
 func (w *shepherd) start() error {
-	runtime.LockOSThread()
 	stage := os.Getenv(stageVariable)
 	if stage == "" && landlock.ABI() >= scopeABI {
-		return enterScope()
+		return enterScope() // of this thread, which becomes the main one of the next start
 	}
 	if unix.Gettid() != unix.Getpid() {
-		if stage != "" {
-			return errors.New("not on the main thread")
-		}
-		return again(stageMain)
+		return errors.New("not on the main thread")
 	}
 	if stage == stageScoped {
 		// The launcher runs under this uid and outside of the domain: only the domain can refuse this.
