@@ -9,7 +9,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-func python(code string) policy.Request {
+func pythonRun(code string) policy.Request {
 	return policy.Request{
 		Action: policy.ActionRun, Caller: Self(), Limits: policy.Limits{TimeoutSeconds: 20},
 		Program: policy.Program{Language: "python", Code: code, Inputs: []byte(`{"n": 3}`)},
@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 		{"too large", "_return = 'x' * 2000000", OutcomeOK, "null", "failed", ""},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			reply := s.Exec(t.Context(), python(row.code), Options{})
+			reply := s.Exec(t.Context(), pythonRun(row.code), Options{})
 			mustBe(t, reply, row.want)
 			stdout, _ := reply.Output()
 			value := strings.ReplaceAll(string(reply.ReturnValue), " ", "")
@@ -56,7 +56,7 @@ func TestRunLeavesNobodyWaiting(t *testing.T) {
 		"sleeps":         "import time\n_return = 1\ntime.sleep(60)",
 		"leaves a child": "import os, time\nif os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\ntime.sleep(60)",
 	} {
-		r := python(code)
+		r := pythonRun(code)
 		r.Limits.TimeoutSeconds = 1
 		began := time.Now()
 		reply := s.Exec(t.Context(), r, Options{})
