@@ -155,7 +155,7 @@ func landlockRules(root mount.Root) []landlock.PathRule {
 	rules := []landlock.PathRule{{Path: "/", Access: landlock.Read}}
 	for _, m := range root.Mounts {
 		switch {
-		case m.Device:
+		case m.Device && m.Type == mount.TypeBind:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Device})
 		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro"):
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Write})

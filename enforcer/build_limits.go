@@ -46,7 +46,7 @@ func (b *builder) tree() error {
 	default:
 		// Not for policy to accept: kill(2) of -1 without the scope would hit other execs, and without it processes would be left running.
 		return &RefusedError{Field: "limits.timeoutSeconds", Message: "nothing here ends a whole process tree: no cgroup with cgroup.kill, and no Landlock signal scope",
-			HowTo: "Linux 6.12, or a cgroup version 2 tree that sandboxd may write (run it as root, or with systemd's Delegate=yes)"}
+			HowTo: "Linux 6.12, or a cgroup version 2 tree that sandboxd may write (run it as root, or in a unit with Delegate=yes and DelegateSubgroup=)"}
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (b *builder) cpu(cores float64) error {
 	return nil
 }
 
-const howToController = "use a host with cgroup version 2 for all controllers, and run sandboxd as root or with systemd's Delegate=yes"
+const howToController = "use a host with cgroup version 2 for all controllers, and run sandboxd as root, or in a unit with Delegate=yes and DelegateSubgroup="
 
 // controller says whether the exec's own cgroup has a controller.
 func (b *builder) controller(name string) bool {

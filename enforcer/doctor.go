@@ -30,13 +30,13 @@ func (h Host) Doctor() []Mechanism {
 	}
 	tier := h.Tier()
 	add("tier", tier == policy.TierFull, fmt.Sprintf("%s, on Linux %s %s as uid %d", tier, h.Kernel, h.Arch, h.UID),
-		"run sandboxd as root, or allow user namespaces")
+		"run sandboxd as root with its capabilities, or as an ordinary user where user namespaces are allowed")
 	place := "in the machine's own user namespace"
 	if !h.InitialUserNamespace {
 		place = "in a user namespace"
 	}
-	add("capabilities", h.UID != 0 || caps.Has(h.Capabilities, capSysAdmin), place+": "+setText(h.Capabilities, h.LastCapability),
-		"root without CAP_SYS_ADMIN can't make sandboxes: add it, or run as an ordinary user")
+	add("capabilities", h.UID != 0 || h.root(), place+": "+setText(h.Capabilities, h.LastCapability),
+		"root needs CAP_SYS_ADMIN, CAP_SETPCAP, CAP_SETUID and CAP_SETGID to make sandboxes: add them, or run as an ordinary user")
 	add("user namespaces", h.UserNamespaces, "a namespace with one id, and mounts in it, tried",
 		"set user.max_user_namespaces above 0, kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, where these exist")
 	h.doctorLandlock(add)
@@ -53,8 +53,6 @@ func (h Host) Doctor() []Mechanism {
 	add("yama", h.Yama < 3, yama, "with kernel.yama.ptrace_scope=3 nobody may trace, so filters can't be read back: set it to 2 or less")
 	return all
 }
-
-const capSysAdmin = 21
 
 // setText names the smaller half of a set.
 func setText(set uint64, last int) string {
@@ -99,7 +97,7 @@ func (h Host) doctorCgroup(add adder) {
 	if h.Cgroup.Why != "" {
 		detail += ": " + h.Cgroup.Why
 	}
-	add("cgroup", h.Cgroup.Base != "", detail, "run sandboxd as root, or in a unit with Delegate=yes")
+	add("cgroup", h.Cgroup.Base != "", detail, "run sandboxd as root, or in a unit with Delegate=yes and DelegateSubgroup=")
 	add("cgroup.kill", h.Cgroup.Kill, "whole trees killed by one write", "Linux 5.14 and a writable cgroup version 2 tree")
 	add("cgroup.freeze", h.Cgroup.Freeze, "whole trees stopped", "a writable cgroup version 2 tree")
 	for _, limit := range []struct{ controller, what string }{

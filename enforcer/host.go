@@ -46,10 +46,16 @@ type Host struct {
 	Sources []mount.Source `json:"sources"`
 }
 
-// Tier is the highest that this host holds.
+// Tier is the highest that this host holds: with namespaces of its own for each sandbox it is full.
 func (h Host) Tier() policy.Tier {
-	if h.UID == 0 || h.UserNamespaces {
+	if h.root() || h.UID != 0 && h.UserNamespaces {
 		return policy.TierFull
 	}
 	return policy.TierRestricted
+}
+
+// root says whether the daemon is root with what a sandbox of another uid takes. Root in many containers isn't.
+func (h Host) root() bool {
+	const needed = 1<<6 | 1<<7 | 1<<8 | 1<<21 // CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_SYS_ADMIN
+	return h.UID == 0 && h.Capabilities&needed == needed
 }

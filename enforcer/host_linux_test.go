@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/enforcer/caps"
+	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/test/kerneltest"
 	"golang.org/x/sys/unix"
 )
@@ -98,6 +99,25 @@ func TestProbeHostLeavesNoProcessAndNoDescriptor(t *testing.T) {
 	}
 	if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil); err != unix.ECHILD {
 		t.Errorf("a child is left: %d, %v", pid, err)
+	}
+}
+
+func TestTier(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		host Host
+		want policy.Tier
+	}{
+		{"root", Host{Capabilities: caps.All(40)}, policy.TierFull},
+		{"root without CAP_SYS_RESOURCE", Host{Capabilities: caps.All(40) &^ (1 << 24)}, policy.TierFull},
+		{"root of a container", Host{Capabilities: 0xa80425fb, UserNamespaces: true}, policy.TierRestricted},
+		{"an ordinary user", Host{UID: 1000, UserNamespaces: true}, policy.TierFull},
+		{"an ordinary user without namespaces", Host{UID: 1000}, policy.TierRestricted},
+		{"an ordinary user with capabilities", Host{UID: 1000, Capabilities: caps.All(40)}, policy.TierRestricted},
+	} {
+		if got := test.host.Tier(); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
 	}
 }
 

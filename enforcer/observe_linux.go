@@ -75,14 +75,24 @@ func Observe(pid int, h Host) (State, error) {
 
 // ObserveStarted reads the state of a child after execve. It doesn't trace it: it runs, and a tracer's interrupt would show in its system calls.
 // A filter can't be taken away, so that mode and number say enough.
-func ObserveStarted(pid int, h Host) (State, error) { return observe(pid, h) }
+//
+// That the gate is closed, which is how the daemon learns of the execve, says only that the kernel is in the middle of it: close-on-exec comes
+// before the new credentials (begin_new_exec). So it first waits until these are in force.
+func ObserveStarted(pid int, h Host) (State, error) {
+	return observe(pid, h, (*procfs.Process).AwaitExec)
+}
 
-func observe(pid int, h Host) (State, error) {
+func observe(pid int, h Host, first ...func(*procfs.Process) error) (State, error) {
 	process, err := procfs.Open(pid)
 	if err != nil {
 		return State{}, err
 	}
 	defer process.Close()
+	for _, wait := range first {
+		if err := wait(process); err != nil {
+			return State{}, ended(process, pid, err)
+		}
+	}
 	var state State
 	if err := state.read(process, h); err != nil {
 		return State{}, ended(process, pid, err)

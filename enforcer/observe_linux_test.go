@@ -54,7 +54,7 @@ func TestObserveSaysWhatTheChildDid(t *testing.T) {
 	if got := limit(state, "core"); got.Soft != 0 || got.Hard != 0 {
 		t.Errorf("core %+v", got)
 	}
-	if state.Cwd != "/usr" || state.Root != "/" {
+	if state.Cwd != "/dev" || state.Root != "/" {
 		t.Errorf("cwd %q, root %q", state.Cwd, state.Root)
 	}
 	exe, err := os.Executable()
@@ -84,21 +84,25 @@ func TestObserveSaysWhatTheChildDid(t *testing.T) {
 
 func TestObserveSeesTheGrantedDescriptors(t *testing.T) {
 	host := probeHost(t)
-	child := startThrowAway(t, "cat", nil)
+	child := startThrowAway(t, "exec=/bin/cat", nil)
 	want := pipeText(t, child.stdin)
-	// execve closed what the Go runtime of the throw-away child had open.
-	var state State
-	for deadline := time.Now().Add(5 * time.Second); ; {
-		var err error
-		if state, err = ObserveStarted(child.Process.Pid, host); err != nil {
-			t.Fatal(err)
-		}
-		if len(state.Threads) == 1 && filepath.Base(state.Exe) == "cat" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("still %s with %d threads", state.Exe, len(state.Threads))
-		}
+	self, err := Locate(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What it echoes says that it is past its loader, which opens libraries.
+	if _, err := child.stdin.WriteString("echo\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := child.stdout.ReadString('\n'); err != nil || line != "echo\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	state, err := ObserveStarted(child.Process.Pid, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.ExeID == self.ExeID || len(state.Threads) != 1 {
+		t.Errorf("%s with %d threads", state.Exe, len(state.Threads))
 	}
 	if state.FDs[0] != want || state.FDs[1] == "" || state.FDs[2] == "" {
 		t.Errorf("descriptors %v, want 0 (%s), 1 and 2", state.FDs, want)
@@ -163,7 +167,12 @@ func TestObserveCgroupValues(t *testing.T) {
 	if host.Cgroup.Base == "" {
 		t.Skip(host.Cgroup.Why)
 	}
-	group, err := host.Cgroup.Make(host.Cgroup.Daemon, -1)
+	daemon, err := host.Cgroup.Make(host.Cgroup.Daemon, -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Remove()
+	group, err := daemon.Sub("exec", -1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,6 +278,61 @@ func asUser(uid int, f func() error) error {
 	return <-result
 }
 
+// A setuid bit shows in the second look however early it comes: the kernel closes descriptors, and shows the new program, before it gives the new
+// ids. Without no_new_privs here, which is what keeps that from happening to a child.
+func TestObserveStartedWaitsForTheNewIDs(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root)
+	host := probeHost(t)
+	dir, err := os.MkdirTemp("", "setuid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	program, err := os.ReadFile("/bin/cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "cat")
+	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(path, program, 0o755), unix.Chmod(path, 0o4755)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil || fs.Flags&unix.ST_NOSUID != 0 {
+		t.Skip("setuid bits don't act here")
+	}
+	_, credential := ordinary()
+	self, err := Locate(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		child := startThrowAway(t, "exec="+path, &syscall.SysProcAttr{Credential: credential})
+		for deadline := time.Now().Add(5 * time.Second); ; {
+			location, err := Locate(child.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if location.ExeID != self.ExeID {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("it never executes")
+			}
+		}
+		state, err := ObserveStarted(child.Process.Pid, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := state.Threads[0].UIDs; got[1] != 0 {
+			t.Fatalf("uids %v of a program with root's setuid bit", got)
+		}
+		child.Process.Kill()
+		child.Wait()
+	}
+}
+
 // BenchmarkObserve looks at a process that was never looked at before in each round, which is what an exec costs; the spawn isn't counted.
 func BenchmarkObserve(b *testing.B) {
 	host := probeHost(b)
@@ -297,7 +361,7 @@ func BenchmarkObserve(b *testing.B) {
 // BenchmarkObserveAgain looks at the same process.
 func BenchmarkObserveAgain(b *testing.B) {
 	host := probeHost(b)
-	child := startThrowAway(b, "cat", nil)
+	child := startThrowAway(b, "exec=/bin/cat", nil)
 	time.Sleep(50 * time.Millisecond) // for cat to be one thread
 	b.ReportAllocs()
 	for b.Loop() {

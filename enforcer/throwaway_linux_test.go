@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// throwAwayChild does each of the words of what, then executes /bin/cat for "cat", or blocks on its input otherwise.
+// throwAwayChild does each of the words of what, then executes the program of "exec=PATH", or blocks on its input.
 func throwAwayChild(what string) {
 	do := func(err error) {
 		if err != nil {
@@ -36,6 +36,11 @@ func throwAwayChild(what string) {
 		}
 	}
 	for word := range strings.FieldsSeq(what) {
+		if path, ok := strings.CutPrefix(word, "exec="); ok {
+			unix.CloseOnExec(3)
+			fmt.Println("ready")
+			do(unix.Exec(path, []string{"cat"}, nil))
+		}
 		switch word {
 		case "nnp":
 			// On every thread, as a Go program has several.
@@ -51,11 +56,7 @@ func throwAwayChild(what string) {
 			do(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 77, Max: 88}))
 			do(unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{Cur: 0, Max: 0}))
 		case "chdir":
-			do(unix.Chdir("/usr"))
-		case "cat":
-			unix.CloseOnExec(3)
-			fmt.Println("ready")
-			do(unix.Exec("/bin/cat", []string{"cat"}, nil))
+			do(unix.Chdir("/dev"))
 		}
 	}
 	fmt.Println("ready")

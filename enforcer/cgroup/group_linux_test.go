@@ -67,6 +67,16 @@ func makeGroup(t testing.TB) (Host, *Group) {
 	return host, group
 }
 
+// leaf makes a group below for processes: one with controllers enabled for its children can't have any itself.
+func leaf(t testing.TB, group *Group) *Group {
+	t.Helper()
+	sub, err := group.Sub("exec", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sub
+}
+
 func start(t testing.TB, group *Group, script string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command("/bin/sh", "-c", script)
@@ -101,10 +111,7 @@ func TestProbeLeavesNothing(t *testing.T) {
 
 func TestKillEmptiesTheTree(t *testing.T) {
 	_, group := makeGroup(t)
-	exe, err := group.Sub("exec", -1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := leaf(t, group)
 	// A tree that a signal to a process, a group or a session doesn't reach.
 	command := start(t, exe, `trap "" TERM; setsid sleep 1000 & (setsid sh -c 'sleep 1000 & sleep 1000') & sleep 1000`)
 	membership, err := os.ReadFile("/proc/" + strconv.Itoa(command.Process.Pid) + "/cgroup")
@@ -133,7 +140,7 @@ func TestKillEmptiesTheTree(t *testing.T) {
 
 func TestWaitEmptyWithoutDeadline(t *testing.T) {
 	_, group := makeGroup(t)
-	command := start(t, group, "exec sleep 1000")
+	command := start(t, leaf(t, group), "exec sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
 	go func() { result <- group.WaitEmpty(ctx) }()
@@ -198,7 +205,7 @@ func TestFreeze(t *testing.T) {
 	if !host.Freeze {
 		t.Skip("no cgroup.freeze")
 	}
-	start(t, group, "exec sleep 1000")
+	start(t, leaf(t, group), "exec sleep 1000")
 	for _, frozen := range []bool{true, false} {
 		if err := group.Freeze(frozen); err != nil {
 			t.Fatal(err)
@@ -248,12 +255,9 @@ func TestCleanStale(t *testing.T) {
 	dead, alive, foreign := make(4_000_001, namespace), make(4_000_002, namespace), make(4_000_003, namespace+1)
 	defer alive.Remove()
 	defer foreign.Remove()
-	exe, err := dead.Sub("exec", -1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := leaf(t, dead)
 	left := start(t, exe, "setsid sleep 1000")
-	err = host.CleanStale(func(pid int, _ uint64) bool { return pid == os.Getpid() || pid == 4_000_002 })
+	err := host.CleanStale(func(pid int, _ uint64) bool { return pid == os.Getpid() || pid == 4_000_002 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,10 +280,7 @@ func TestLimitsHold(t *testing.T) {
 	if len(host.Controllers) < 4 {
 		t.Skip(host.Why)
 	}
-	exe, err := group.Sub("exec", -1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := leaf(t, group)
 	want := map[string]string{"memory.max": "33554432", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "20", "cpu.max": "50000 100000"}
 	if _, err := os.Stat(filepath.Join(exe.Dir(), "memory.swap.max")); err != nil {
 		delete(want, "memory.swap.max")

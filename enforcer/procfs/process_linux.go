@@ -58,6 +58,26 @@ func (p *Process) Ended() bool {
 	return Gone(err)
 }
 
+// AwaitExec returns when no execve of the process is between the point of no return and its new credentials. Asking for a copy of a descriptor
+// takes the lock that the kernel holds for that time (exec_update_lock), before it asks whether the caller may and whether there is one.
+func (p *Process) AwaitExec() error {
+	const none = 1<<31 - 1 // above every limit of open files
+	pidfd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open: %w", err)
+	}
+	defer unix.Close(pidfd)
+	copied, err := unix.PidfdGetfd(pidfd, none, 0)
+	switch {
+	case err == nil:
+		unix.Close(copied)
+		return fmt.Errorf("pidfd_getfd: descriptor %d is open", none)
+	case errors.Is(err, unix.EBADF), errors.Is(err, unix.EPERM): // it isn't there, or may not be had; both after the lock
+		return nil
+	}
+	return fmt.Errorf("pidfd_getfd: %w", err)
+}
+
 // Threads reads the status of every thread that there is. One that ends meanwhile is left out, but there is always one.
 func (p *Process) Threads() ([]Status, error) {
 	var threads []Status
