@@ -43,11 +43,7 @@ func throwAwayChild(what string) {
 		}
 		switch word {
 		case "nnp":
-			// On every thread, as a Go program has several.
-			_, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0)
-			if errno != 0 {
-				do(errno)
-			}
+			do(unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) // of this thread alone
 		case "undumpable":
 			do(unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 		case "umask":
