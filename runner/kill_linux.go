@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -66,26 +65,42 @@ func (c *Child) emptyGroup() bool {
 	return c.group.Kill() == nil && c.group.WaitEmpty(ctx) == nil
 }
 
-// childless asks the kernel whether a process, the worker, has no child: each of its threads has a list.
+// childless asks the kernel whether a process, the worker, has no child: each of its threads has a list. It is asked after every exec, so it
+// goes without package os.
 func childless(pid int) (bool, error) {
-	tasks := fmt.Sprintf("/proc/%d/task/", pid)
-	threads, err := os.ReadDir(tasks)
+	tasks := fmt.Sprintf("/proc/%d/task", pid)
+	fd, err := unix.Open(tasks, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false, err
 	}
-	for _, thread := range threads {
-		children, err := os.ReadFile(tasks + thread.Name() + "/children")
-		if errors.Is(err, os.ErrNotExist) {
-			if _, gone := os.Stat(tasks + thread.Name()); errors.Is(gone, os.ErrNotExist) {
-				continue // the thread ended; its children, if any, went to another
+	defer unix.Close(fd)
+	var entries [4096]byte
+	var children [16]byte
+	for {
+		n, err := unix.Getdents(fd, entries[:])
+		if err != nil || n == 0 {
+			return err == nil, err
+		}
+		_, _, threads := unix.ParseDirent(entries[:n], -1, nil)
+		for _, thread := range threads {
+			got, err := readAt(fd, thread+"/children", children[:])
+			if errors.Is(err, unix.ENOENT) && unix.Faccessat(fd, thread, unix.F_OK, 0) != nil {
+				continue // the thread has ended; its children, if any, went to another
+			}
+			if err != nil || len(got) > 0 {
+				return false, err
 			}
 		}
-		if err != nil {
-			return false, err
-		}
-		if len(children) > 0 {
-			return false, nil
-		}
 	}
-	return true, nil
+}
+
+// readAt reads the beginning of a file below a directory.
+func readAt(directory int, name string, buffer []byte) ([]byte, error) {
+	fd, err := unix.Openat(directory, name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buffer)
+	return buffer[:max(n, 0)], err
 }

@@ -102,7 +102,6 @@ func TestTreeKilled(t *testing.T) {
 		for _, tree := range trees {
 			t.Run(tree.name, func(t *testing.T) {
 				c := runningTree(t, s, plan, tree.line)
-				worker := c.worker.pid
 				ctx, cancel := context.WithCancel(context.Background())
 				cancel() // as the wall clock does
 				start := time.Now()
@@ -111,7 +110,7 @@ func TestTreeKilled(t *testing.T) {
 				if took := time.Since(start); took > 5*time.Second {
 					t.Errorf("it took %s", took)
 				}
-				if left := sandboxProcesses(t, s, worker); len(left) != 0 {
+				if left := sandboxProcesses(t, s); len(left) != 0 {
 					t.Errorf("left: %v", left)
 				}
 			})
@@ -133,7 +132,7 @@ func wantKilled(t *testing.T, exit Exit, plan enforcer.Plan) {
 }
 
 // sandboxProcesses are the processes of the sandbox besides launcher and workers.
-func sandboxProcesses(t *testing.T, s *Sandbox, _ int) (left []string) {
+func sandboxProcesses(t *testing.T, s *Sandbox) (left []string) {
 	t.Helper()
 	want, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", s.PID()))
 	if err != nil {
@@ -165,7 +164,7 @@ func TestTreeAfterLeader(t *testing.T) {
 			if exit.Status.ExitStatus() != 3 || exit.Killed || !exit.TreeEmpty || exit.Reaped == 0 || string(exit.Stdout.Data) != "ready\n" || exit.Stdout.Incomplete {
 				t.Errorf("%+v", exit)
 			}
-			if left := sandboxProcesses(t, s, 0); len(left) != 0 {
+			if left := sandboxProcesses(t, s); len(left) != 0 {
 				t.Errorf("left: %v", left)
 			}
 		}
@@ -184,7 +183,7 @@ func TestForkBomb(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if left := sandboxProcesses(t, s, 0); len(left) != 0 {
+		if left := sandboxProcesses(t, s); len(left) != 0 {
 			t.Errorf("left: %v", left)
 		}
 	})
@@ -217,8 +216,8 @@ func TestTreesSideBySide(t *testing.T) {
 	second := runningTree(t, s, plan, trees[2].line)
 	first.Kill()
 	wantKilled(t, first.Wait(context.Background()), plan)
-	if ended(second.pidfd) || len(sandboxProcesses(t, s, 0)) < 3 {
-		t.Errorf("the other tree has suffered: %v", sandboxProcesses(t, s, 0))
+	if ended(second.pidfd) || len(sandboxProcesses(t, s)) < 2 {
+		t.Errorf("the other tree has suffered: %v", sandboxProcesses(t, s))
 	}
 	second.Kill()
 	wantKilled(t, second.Wait(context.Background()), plan)

@@ -54,6 +54,9 @@ func (w *shepherd) start() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("subreaper: %w", err)
 	}
+	if err := dropBounding(); err != nil {
+		return err
+	}
 	if err := w.settle(); err != nil {
 		return err
 	}
@@ -100,6 +103,25 @@ func unreadable() error {
 	}
 	if dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); err != nil || dumpable != 0 {
 		return fmt.Errorf("dumpable is %d (%v), want 0", dumpable, err)
+	}
+	return nil
+}
+
+// dropBounding empties the bounding set of this process, which its children inherit. It takes nothing from the worker, which executes nothing.
+func dropBounding() error {
+	if sabotaged("probe.capability.bounding") {
+		return nil
+	}
+	for capability := range 64 {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0)
+		switch {
+		case errors.Is(err, unix.EINVAL):
+			return nil // beyond the last one
+		case errors.Is(err, unix.EPERM):
+			return nil // without CAP_SETPCAP: a plan that wants the set empty finds out at its step, and by its read-back
+		case err != nil:
+			return fmt.Errorf("bounding set: %w", err)
+		}
 	}
 	return nil
 }
