@@ -31,7 +31,7 @@ func Check(p Plan, e Expect, s State) policy.Verdict {
 	t.threads("signals.ignored", "0x0", s.Threads, func(st procfs.Status) string { return maskText(st.SigIgnored) })
 	t.threads("signals.caught", "0x0", s.Threads, func(st procfs.Status) string { return maskText(st.SigCaught) })
 	t.threads("seccomp.filters", strconv.Itoa(filters(p)), s.Threads, func(st procfs.Status) string { return strconv.Itoa(st.SeccompFilters) })
-	t.filter(p, e, s)
+	t.filter(p, s)
 	t.limits(p, s, func(want, soft, hard int64) bool { return soft == want && hard == want })
 	t.place(e, s)
 	t.equal("cwd", e.Cwd, s.Cwd)
@@ -106,18 +106,15 @@ func seccompMode(p Plan) int {
 	return unix.SECCOMP_MODE_FILTER
 }
 
-// filter compares the installed program byte for byte, where the kernel gives it back. Where it doesn't, that it is the planned one is the
-// worker's word, and the filter's probes speak for it.
-func (t *table) filter(p Plan, e Expect, s State) {
-	const control = "seccomp.filter"
-	want := p.Seccomp.Program.Bytes()
-	switch {
-	case p.Readback:
-		t.add(control, policy.EvidenceKernel, digestText(want), digestText(s.Filter), bytes.Equal(want, s.Filter))
-	case len(want) > 0:
-		t.add(control, policy.EvidenceReport, digestText(want), "sent, not read back", e.whole())
+// filter compares the installed program byte for byte, where the kernel gives it back.
+func (t *table) filter(p Plan, s State) {
+	if p.Readback {
+		want := p.Seccomp.Program.Bytes()
+		t.add(seccompFilter, policy.EvidenceKernel, digestText(want), digestText(s.Filter), bytes.Equal(want, s.Filter))
 	}
 }
+
+const seccompFilter = "seccomp.filter"
 
 func digestText(program []byte) string {
 	if len(program) == 0 {
@@ -204,8 +201,12 @@ func dumpable(p Plan, s State) string {
 // steps are the controls that the kernel gives no way to read. The child tried to break each of them after it was in force, and a try that
 // wasn't refused as it must be ends the child with its name; so that the count of its steps being whole is the evidence that all were refused.
 func (t *table) steps(p Plan, e Expect) {
-	whole := e.whole()
+	whole := e.StepsPlanned > 0 && e.StepsWalked == e.StepsPlanned
 	t.add("gate.steps", policy.EvidenceReport, strconv.Itoa(e.StepsPlanned), strconv.Itoa(e.StepsWalked), whole)
+	if program := p.Seccomp.Program.Bytes(); len(program) > 0 && !p.Readback {
+		// That the installed program is the planned one is the worker's word then; the filter's probes speak for it.
+		t.add(seccompFilter, policy.EvidenceReport, digestText(program), "sent, not read back", whole)
+	}
 	for _, control := range Probes(p) {
 		want := "refused"
 		if control == securebits {
@@ -218,9 +219,6 @@ func (t *table) steps(p Plan, e Expect) {
 		t.add(control, policy.EvidenceProbe, want, got, whole)
 	}
 }
-
-// whole says that the child walked all of its steps.
-func (e Expect) whole() bool { return e.StepsPlanned > 0 && e.StepsWalked == e.StepsPlanned }
 
 const securebits = "securebits"
 

@@ -132,20 +132,6 @@ func (h *Host) probeCgroup(self *procfs.Process) error {
 	return nil
 }
 
-// CleanCgroups kills and removes the groups that daemons of this PID namespace left behind when they died.
-func (h Host) CleanCgroups() error {
-	return h.Cgroup.CleanStale(func(pid int, start uint64) bool {
-		process, err := procfs.Open(pid)
-		if err != nil {
-			// Only a clear no kills: what can't be looked at is left alone.
-			return !procfs.Gone(err)
-		}
-		defer process.Close()
-		have, err := process.StartTime()
-		return err != nil && !procfs.Gone(err) || err == nil && have == start && !process.Ended()
-	})
-}
-
 // nowhere is a program that isn't there.
 const nowhere = "/proc/self/fd/none"
 
@@ -160,8 +146,8 @@ func tryUserNamespace() error {
 		GidMappings:  []syscall.SysProcIDMap{{ContainerID: InsideID, HostID: gid, Size: 1}},
 	}})
 	if err == nil {
-		process.Kill()
-		process.Wait()
+		_ = process.Kill()
+		_, _ = process.Wait()
 		return errors.New(nowhere + " was executed")
 	}
 	if errors.Is(err, unix.ENOENT) {

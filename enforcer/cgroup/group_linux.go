@@ -56,8 +56,7 @@ func (g *Group) Sub(name string, owner int, leaf bool) (*Group, error) {
 	}
 	sub, err := g.openSub(name)
 	if err != nil {
-		unix.Unlinkat(g.fd(), name, unix.AT_REMOVEDIR)
-		return nil, err
+		return nil, errors.Join(err, unix.Unlinkat(g.fd(), name, unix.AT_REMOVEDIR))
 	}
 	if owner >= 0 {
 		err = unix.Fchownat(sub.fd(), "cgroup.procs", owner, -1, unix.AT_SYMLINK_NOFOLLOW)
@@ -197,7 +196,7 @@ func (g *Group) OOMKills() (int64, error) {
 // Remove removes the group, which must be empty and without children, and closes it in any case.
 func (g *Group) Remove() error {
 	defer g.dir.Close()
-	if err := unix.Rmdir(g.name); err != nil && err != unix.ENOENT {
+	if err := unix.Rmdir(g.name); err != nil && !errors.Is(err, unix.ENOENT) {
 		return &os.PathError{Op: "rmdir", Path: g.name, Err: err}
 	}
 	return nil

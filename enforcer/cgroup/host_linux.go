@@ -76,12 +76,12 @@ func delegated(mount Mount, group string) bool {
 }
 
 // probe tries one directory as base.
-func (h *Host) probe(dir, group string) error {
+func (h *Host) probe(dir, group string) (err error) {
 	probe, err := os.MkdirTemp(dir, "sandboxd-probe-")
 	if err != nil {
 		return err
 	}
-	defer unix.Rmdir(probe)
+	defer func() { err = errors.Join(err, unix.Rmdir(probe)) }()
 	h.Base, h.Path = dir, group
 	_, err = os.Stat(filepath.Join(probe, "cgroup.kill"))
 	h.Kill = err == nil

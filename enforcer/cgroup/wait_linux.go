@@ -2,6 +2,7 @@ package cgroup
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +34,7 @@ func (g *Group) WaitEmpty(ctx context.Context) error {
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		_, _ = unix.Write(wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	})
 	defer func() {
 		if !stop() {
@@ -51,7 +52,7 @@ func (g *Group) WaitEmpty(ctx context.Context) error {
 		}
 		// Reading first and polling then loses nothing: the file remembers which state was read last (kernfs_generic_poll).
 		fds := []unix.PollFd{{Fd: int32(events), Events: unix.POLLPRI}, {Fd: int32(wake), Events: unix.POLLIN}}
-		if _, err := unix.Poll(fds, timeout); err != nil && err != unix.EINTR {
+		if _, err := unix.Poll(fds, timeout); err != nil && !errors.Is(err, unix.EINTR) {
 			return err
 		}
 		if empty, err := emptyNow(events); empty || err != nil {
@@ -64,7 +65,7 @@ func (g *Group) WaitEmpty(ctx context.Context) error {
 func emptyNow(events int) (bool, error) {
 	var buf [256]byte
 	n, err := unix.Pread(events, buf[:], 0)
-	if err == unix.ENODEV {
+	if errors.Is(err, unix.ENODEV) {
 		return true, nil
 	}
 	if err != nil {

@@ -259,7 +259,7 @@ func parseEntry(data []byte) (number, length int, err error) {
 func open(dir int, name string, flags int) (int, error) {
 	for {
 		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}
@@ -270,7 +270,7 @@ func readAll(fd int, buf *[]byte) ([]byte, error) {
 	defer unix.Close(fd)
 	for size := 0; ; {
 		n, err := unix.Read(fd, (*buf)[size:])
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
