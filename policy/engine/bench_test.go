@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/sandboxd/sandboxd/rego"
 )
@@ -41,6 +44,31 @@ func BenchmarkDecideDenied(b *testing.B) {
 		i++
 		if decision := e.Decide(b.Context(), request); decision.Allow {
 			b.Fatal("allowed")
+		}
+	}
+}
+
+// BenchmarkDecide76Rules has 76 rules of the usual kinds, all of which are looked at.
+func BenchmarkDecide76Rules(b *testing.B) {
+	files := tiny("not input.securityContext.privileged")
+	var module strings.Builder
+	module.WriteString("package sandboxd\n")
+	for i := range 76 {
+		condition := []string{
+			"input.limits.pids > 100%d", `input.command.argv[0] == "/usr/bin/forbidden%d"`, `"VAR%d" in input.command.envNames`,
+			`startswith(input.command.cwd, "/home%d")`,
+		}[i%4]
+		fmt.Fprintf(&module, "\nreasons contains {\"rule\": \"generated.%d\", \"message\": \"No.\"} if "+condition+"\n", i, i)
+	}
+	files["generated.rego"] = &fstest.MapFile{Data: []byte(module.String())}
+	e := open(b, Options{FS: files})
+	request := typical()
+	i := 0
+	for b.Loop() {
+		request.Command.Argv[2] = strconv.Itoa(i)
+		i++
+		if decision := e.Decide(b.Context(), request); !decision.Allow {
+			b.Fatal(decision.Reasons)
 		}
 	}
 }

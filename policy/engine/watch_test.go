@@ -240,6 +240,23 @@ func configMap(t *testing.T, dir, generation string, files fstest.MapFS) {
 	}
 }
 
+// All files are read beneath one generation, whatever the links beside it say meanwhile.
+func TestGenerationRoot(t *testing.T) {
+	dir := t.TempDir()
+	if root, err := generationRoot(dir); err != nil || root != dir {
+		t.Errorf("without ..data: %s, %v", root, err)
+	}
+	configMap(t, dir, "..one", tiny("true"))
+	if root, err := generationRoot(dir); err != nil || root != filepath.Join(dir, "..one") {
+		t.Errorf("with ..data: %s, %v", root, err)
+	}
+	plain := t.TempDir()
+	writeBundle(t, plain, fstest.MapFS{"..data/a.md": {}})
+	if root, err := generationRoot(plain); err != nil || root != plain {
+		t.Errorf("..data that is no link: %s, %v", root, err)
+	}
+}
+
 func TestDataLinkMustStayInside(t *testing.T) {
 	outside := t.TempDir()
 	writeBundle(t, outside, defaultFiles(t))
@@ -294,6 +311,39 @@ func TestHalfWrittenFilesAreNeverInForce(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// What changes while it is tested is not taken, however good it was when it was read.
+func TestUnsettledDirectoryIsNotTaken(t *testing.T) {
+	dir := t.TempDir()
+	writeBundle(t, dir, tiny("not input.securityContext.privileged"))
+	e := open(t, Options{Dir: dir, Settle: time.Hour, Poll: time.Hour})
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				// Renamed into place, so that no read fails.
+				temporary := filepath.Join(dir, ".notes.md")
+				if err := errors.Join(os.WriteFile(temporary, fmt.Append(nil, i), 0o644), os.Rename(temporary, filepath.Join(dir, "notes.md"))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	_, err := e.loadDirectory(t.Context())
+	close(stop)
+	group.Wait()
+	if !errors.Is(err, errUnsettled) {
+		t.Errorf("want %v, got %v", errUnsettled, err)
+	}
+	if _, err := e.loadDirectory(t.Context()); err != nil {
+		t.Errorf("now that it is quiet: %v", err)
 	}
 }
 
