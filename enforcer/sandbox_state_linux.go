@@ -39,7 +39,7 @@ func observeProcess(p *procfs.Process, s *SandboxState) (err error) {
 	if s.Threads, err = p.Threads(); err != nil {
 		return err
 	}
-	if s.FDs, err = descriptors(p, s.Threads[0].TGID); err != nil {
+	if s.FDs, err = p.FDs(); err != nil {
 		return err
 	}
 	if s.Exe, err = p.Link("exe"); err != nil {

@@ -418,3 +418,37 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestSandboxCgroup: launcher and workers are in the sandbox's group from their first instruction, and the group is gone with the sandbox.
+func TestSandboxCgroup(t *testing.T) {
+	host := testHost(t).Cgroup
+	if host.Base == "" {
+		t.Skip("no usable version 2 hierarchy: " + host.Why)
+	}
+	group, err := host.Make(fmt.Sprint("sandboxd-test-", os.Getpid()), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := testConfig(t)
+	config.Cgroup = group
+	s := startSandbox(t, config)
+	w, err := s.worker(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range []int{s.PID(), w.pid} {
+		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil || !strings.Contains(string(data), "0::"+group.Path()+"/workers\n") {
+			t.Errorf("process %d is in %q, %v, want %s/workers", pid, data, err, group.Path())
+		}
+	}
+	s.dropWorker(w)
+	path := filepath.Join(host.Mount, group.Path())
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal(err)
+	}
+	closeSandbox(t, s)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the group is left: %v", err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
@@ -118,6 +119,10 @@ func (s *Sandbox) observe(said string) (enforcer.SandboxState, policy.Verdict, e
 	state, err := enforcer.ObserveSandbox(s.process.Pid)
 	if err != nil {
 		return state, policy.Verdict{}, err
+	}
+	// Read by number, so look again by pidfd: if the launcher lives now, the number was its own all along.
+	if alive := s.process.Signal(syscall.Signal(0)); alive != nil {
+		return state, policy.Verdict{}, fmt.Errorf("launcher %d: %w", s.process.Pid, alive)
 	}
 	if !state.HostnameRead {
 		state.Hostname = said

@@ -3,33 +3,25 @@ package runner
 import (
 	"context"
 	"log/slog"
-	"os"
+	"maps"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
-	"github.com/sandboxd/sandboxd/enforcer/mount"
-	"github.com/sandboxd/sandboxd/enforcer/procfs"
 )
 
-// testHost is this machine, as far as a sandbox needs it.
+// probed is this machine, asked once.
+var probed = sync.OnceValues(func() (enforcer.Host, error) { return enforcer.ProbeHost(enforcer.HostConfig{}) })
+
+// testHost is this machine. Tests change it, so each gets its own maps.
 func testHost(t testing.TB) enforcer.Host {
 	t.Helper()
-	sources, err := mount.Sources(nil)
+	host, err := probed()
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := procfs.Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer self.Close()
-	host := enforcer.Host{UID: os.Geteuid(), GID: os.Getegid(), UserNamespaces: true, Sources: sources, Namespaces: map[string]uint64{}}
-	for _, name := range enforcer.NamespaceNames {
-		if host.Namespaces[name], err = self.Namespace(name); err != nil {
-			t.Fatal(err)
-		}
-	}
+	host.Namespaces = maps.Clone(host.Namespaces)
 	return host
 }
 
