@@ -2,52 +2,46 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
-	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 )
 
-// BenchmarkGate compares a gated exec of /bin/true with a bare spawn of it: turn by turn in one run, since only the ratio says something.
+// BenchmarkGate compares a gated exec of /bin/true, as the daemon makes it but for policy and record, with a bare spawn of it: turn by turn in
+// one run, since only the ratio says something.
 func BenchmarkGate(b *testing.B) {
 	for _, fork := range []bool{false, true} {
 		for _, callers := range []int{1, 4} {
-			name := map[bool]string{false: "vfork", true: "fork"}[fork] + "/" + map[int]string{1: "1 caller", 4: "4 callers"}[callers]
-			b.Run(name, func(b *testing.B) {
-				plainFork = fork
-				defer func() { plainFork = false }()
-				benchmarkGate(b, callers)
-			})
+			for _, readBack := range []bool{false, true} {
+				name := fmt.Sprintf("%s/%d callers/%s", map[bool]string{false: "vfork", true: "fork"}[fork], callers, map[bool]string{false: "confined", true: "read back"}[readBack])
+				b.Run(name, func(b *testing.B) {
+					plainFork = fork
+					defer func() { plainFork = false }()
+					benchmarkGate(b, callers, readBack)
+				})
+			}
 		}
 	}
 }
 
-func benchmarkGate(b *testing.B, callers int) {
-	config := testConfig(b)
-	config.MaxWorkers = callers
-	s := startSandbox(b, config)
-	plan := testPlan(b, s)
-	profile, err := seccomp.RuntimeDefault(runtime.GOARCH, "6.12")
-	if err != nil {
-		b.Fatal(err)
-	}
-	if plan.Seccomp, err = seccomp.NewFilter("RuntimeDefault", profile, runtime.GOARCH); err != nil {
-		b.Fatal(err)
-	}
-	inv := enforcer.Invocation{Argv: []string{"/bin/true"}, Env: []string{"PATH=/bin"}, Cwd: "/work"}
+func benchmarkGate(b *testing.B, callers int, readBack bool) {
+	s, host, plan := realSandbox(b, callers)
 	ways := map[string]func(){
 		"bare":  func() { bare(b) },
-		"gated": func() { gated(b, s, plan, inv) },
+		"gated": func() { gated(b, s, host, plan, readBack) },
 	}
-	taken := map[string][]time.Duration{}
+	taken, total := map[string][]time.Duration{}, map[string]time.Duration{}
 	for b.Loop() {
 		for _, way := range []string{"bare", "gated"} {
+			start := time.Now()
 			taken[way] = append(taken[way], together(callers, ways[way])...)
+			total[way] += time.Since(start)
 		}
 	}
 	for way, times := range taken {
@@ -60,6 +54,7 @@ func benchmarkGate(b *testing.B, callers int) {
 	}
 	b.ReportMetric(ratio(50), "p50-ratio")
 	b.ReportMetric(ratio(99), "p99-ratio")
+	b.ReportMetric(float64(total["bare"])/float64(total["gated"]), "rate-ratio")
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -90,17 +85,27 @@ func bare(b *testing.B) {
 	p.Wait()
 }
 
-func gated(b *testing.B, s *Sandbox, plan enforcer.Plan, inv enforcer.Invocation) {
+func gated(b *testing.B, s *Sandbox, host enforcer.Host, plan enforcer.Plan, readBack bool) {
+	inv := enforcer.Invocation{Argv: []string{"/bin/true"}, Env: []string{"PATH=/bin"}, Cwd: "/work"}
 	c, err := s.Prepare(context.Background(), plan, inv, IO{OutputBytes: 1 << 20})
 	if err != nil {
 		b.Error(err)
 		return
 	}
-	if err := c.Release(); err != nil {
+	if readBack {
+		state, err := enforcer.Observe(c.PID(), host)
+		if v := enforcer.Check(plan, c.Expect(), state); err != nil || !v.Held() {
+			b.Error(err, v.Failed())
+		}
+	}
+	if err := errors.Join(c.Release(), c.Started(context.Background())); err != nil {
 		b.Error(err)
 	}
-	if err := c.Started(context.Background()); err != nil {
-		b.Error(err)
+	if readBack {
+		state, err := enforcer.ObserveStarted(c.PID(), host)
+		if v := enforcer.CheckStarted(plan, c.Expect(), state); !errors.Is(err, os.ErrProcessDone) && (err != nil || !v.Held()) {
+			b.Error(err, v.Failed())
+		}
 	}
 	if exit := c.Wait(context.Background()); !exit.Known || exit.Status != 0 || !exit.TreeEmpty {
 		b.Errorf("%+v", exit)
