@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// What a bundle may be at most. The default bundle is a fiftieth of it.
+// What a bundle may be at most.
 const (
 	mostFiles      = 512
 	mostFileBytes  = 1 << 20

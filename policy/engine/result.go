@@ -24,7 +24,7 @@ type answer struct {
 	allow     bool
 	reasons   []policy.Reason
 	effective policy.Effective
-	// tightens says which parts of effective were named.
+	// context, network and limits say which parts of effective were named.
 	context, network, limits bool
 	accept                   []string
 	labels                   map[string]string
