@@ -288,11 +288,11 @@ func TestObserveStartedWaitsForTheNewIDs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	program, err := os.ReadFile("/bin/cat")
+	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "cat")
+	path := filepath.Join(dir, "program")
 	for _, err := range []error{os.Chmod(dir, 0o755), os.WriteFile(path, program, 0o755), unix.Chmod(path, 0o4755)} {
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func throwAwayChild(what string) {
 		if path, ok := strings.CutPrefix(word, "exec="); ok {
 			unix.CloseOnExec(3)
 			fmt.Println("ready")
-			do(unix.Exec(path, []string{"cat"}, nil))
+			do(unix.Exec(path, []string{path}, []string{throwAwayEnv + "=wait"}))
 		}
 		switch word {
 		case "nnp":

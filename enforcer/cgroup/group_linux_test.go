@@ -3,9 +3,11 @@ package cgroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,7 +52,6 @@ func probeHost(t testing.TB) Host {
 // makeGroup makes this test's own group in Base.
 func makeGroup(t testing.TB) (Host, *Group) {
 	t.Helper()
-	kerneltest.Require(t, kerneltest.Root)
 	host := probeHost(t)
 	if host.Base == "" {
 		t.Skip(host.Why)
@@ -100,12 +101,38 @@ func TestProbeLeavesNothing(t *testing.T) {
 	if host.Base == "" {
 		t.Skip(host.Why)
 	}
-	left, err := filepath.Glob(filepath.Join(host.Base, "sandboxd-probe-*"))
+	left, err := filepath.Glob(filepath.Join(host.Base, fmt.Sprintf("sandboxd-probe-%d-*", os.Getpid())))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 	if kerneltest.Kernel("5.14") && !host.Kill {
 		t.Error("no cgroup.kill on a kernel that has it")
+	}
+}
+
+// A manager that puts the daemon into a group of its own below the delegated one marks the latter.
+func TestDelegatedGroupIsACandidate(t *testing.T) {
+	host, group := makeGroup(t)
+	above, err := group.Sub("unit", -1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	below, err := above.Sub("daemon", -1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mount := Mount{Type: "cgroup2", Root: "/", Target: strings.TrimSuffix(host.Base, host.Path)}
+	if host.Path == "/" {
+		mount.Target = host.Base
+	}
+	if slices.Contains(candidates(mount, below.Path()), above.Path()) {
+		t.Error("a group that nobody delegated is a candidate")
+	}
+	if err := unix.Setxattr(above.Dir(), "user.delegate", []byte("1"), 0); err != nil {
+		t.Skip("no extended attributes: ", err)
+	}
+	if !slices.Contains(candidates(mount, below.Path()), above.Path()) {
+		t.Error("a delegated group isn't a candidate")
 	}
 }
 
@@ -157,6 +184,7 @@ func TestWaitEmptyWithoutDeadline(t *testing.T) {
 }
 
 func TestOwnerMayCloneIntoTheGroup(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root)
 	_, sandbox := makeGroup(t)
 	const worker, other = 61234, 61235
 	procs := func(group *Group) (uint32, uint32) {
@@ -252,12 +280,14 @@ func TestCleanStale(t *testing.T) {
 		}
 		return made
 	}
-	dead, alive, foreign := make(4_000_001, namespace), make(4_000_002, namespace), make(4_000_003, namespace+1)
+	// Numbers above every pid, and those of this process, since other tests run beside it.
+	number := 10_000_000 + 3*os.Getpid()
+	dead, alive, foreign := make(number, namespace), make(number+1, namespace), make(number+2, namespace+1)
 	defer alive.Remove()
 	defer foreign.Remove()
 	exe := leaf(t, dead)
 	left := start(t, exe, "setsid sleep 1000")
-	err := host.CleanStale(func(pid int, _ uint64) bool { return pid == os.Getpid() || pid == 4_000_002 })
+	err := host.CleanStale(func(pid int, _ uint64) bool { return pid != number && pid != number+2 })
 	if err != nil {
 		t.Fatal(err)
 	}

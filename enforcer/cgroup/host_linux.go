@@ -77,11 +77,15 @@ func delegated(mount Mount, group string) bool {
 
 // probe tries one directory as base.
 func (h *Host) probe(dir, group string) (err error) {
-	probe, err := os.MkdirTemp(dir, "sandboxd-probe-")
+	probe, err := os.MkdirTemp(dir, fmt.Sprintf("sandboxd-probe-%d-", os.Getpid()))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, unix.Rmdir(probe)) }()
+	// Below a group that is threaded, or that has become the root of threaded ones, a new group can't have processes ("domain invalid").
+	if kind, err := os.ReadFile(filepath.Join(probe, "cgroup.type")); err != nil || strings.TrimSpace(string(kind)) != "domain" {
+		return fmt.Errorf("a group in %s is of type %q: %w", dir, kind, errors.Join(errors.ErrUnsupported, err))
+	}
 	h.Base, h.Path = dir, group
 	_, err = os.Stat(filepath.Join(probe, "cgroup.kill"))
 	h.Kill = err == nil
@@ -102,6 +106,13 @@ func usableControllers(dir string, found func(controller string)) (usable []stri
 	available, err := words(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, err.Error()
+	}
+	// Only the root may have processes and hand controllers on. The kernel lets cpu and pids through elsewhere, but what it makes then are threaded
+	// groups, whose children can't have processes.
+	if _, err := os.Stat(filepath.Join(dir, "cgroup.type")); err == nil {
+		if own, err := words(filepath.Join(dir, "cgroup.procs")); err != nil || len(own) > 0 {
+			return []string{}, fmt.Sprintf("%s has processes of its own, so no controller can be enabled for groups in it", dir)
+		}
 	}
 	control := filepath.Join(dir, "cgroup.subtree_control")
 	enabled, err := words(control)
@@ -125,7 +136,8 @@ func usableControllers(dir string, found func(controller string)) (usable []stri
 			} else {
 				usable = append(usable, controller)
 				found(controller)
-				if err := write(control, "-"+controller); err != nil {
+				// EBUSY: meanwhile another daemon uses it for groups of its own.
+				if err := write(control, "-"+controller); err != nil && !errors.Is(err, unix.EBUSY) {
 					missing = append(missing, err.Error())
 				}
 			}
