@@ -33,7 +33,15 @@ type blob struct {
 	digest [sha256.Size]byte
 }
 
-func newBlob(data []byte) blob { return blob{size: len(data), digest: sha256.Sum256(data)} }
+// nothing is what most requests have for two of the three.
+var nothing = blob{digest: sha256.Sum256(nil)}
+
+func newBlob(data []byte) blob {
+	if len(data) == 0 {
+		return nothing
+	}
+	return blob{size: len(data), digest: sha256.Sum256(data)}
+}
 
 func (b blob) String() string { return "sha256:" + hex.EncodeToString(b.digest[:]) }
 
