@@ -101,21 +101,15 @@ func (s *Sandbox) ended(reply workerEnded) {
 	}
 }
 
-// removeGroups removes the sandbox's cgroups, which are empty when its PID namespace is: nothing inside sees or moves between cgroups.
+// removeGroups removes the sandbox's cgroups and those of its execs, which are empty when its PID namespace is: nothing inside sees or moves
+// between cgroups.
 func (s *Sandbox) removeGroups(ctx context.Context) error {
 	if s.config.Cgroup == nil {
 		return nil
 	}
-	if err := s.config.Cgroup.Kill(); err != nil {
-		return err
-	}
-	if err := s.config.Cgroup.WaitEmpty(ctx); err != nil {
-		return err
-	}
+	err := s.config.Cgroup.Destroy(ctx)
 	if s.workersGroup != nil {
-		if err := s.workersGroup.Remove(); err != nil && !errors.Is(err, unix.ENOENT) {
-			return err
-		}
+		err = errors.Join(err, s.workersGroup.Remove()) // gone by now; it closes ours
 	}
-	return s.config.Cgroup.Remove()
+	return err
 }

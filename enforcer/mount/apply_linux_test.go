@@ -18,10 +18,82 @@ import (
 const applyName = "apply"
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == applyName {
+	switch os.Args[0] {
+	case applyName:
 		os.Exit(applyHere())
+	case coveredName:
+		os.Exit(coveredHere())
 	}
 	os.Exit(m.Run())
+}
+
+// coveredName is the test program as a host that has something mounted beneath a directory that is shown.
+const coveredName = "covered"
+
+// coveredHere mounts a tmpfs over a directory with a secret, in a mount namespace of its own, and has a root with that directory made: once with
+// the same privilege, and once in a user namespace, where the kernel refuses to show what the mount covers.
+func coveredHere() int {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	dir := os.Args[1]
+	if err := unix.Mount("over", dir+"/sub", "tmpfs", unix.MS_NOEXEC, ""); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	sources, err := Sources([]string{dir})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	root := small()
+	for _, s := range sources {
+		if s.For == "" {
+			continue
+		}
+		fmt.Println("source", s.Use, s.Path, s.Options)
+		kind := map[string]string{Show: TypeBind, Sub: TypeSub}[s.Use]
+		root.Mounts = append(root.Mounts, Mount{Target: s.Path, Type: kind, Source: s.Path, Dir: true, Options: []string{"nodev", "nosuid", "ro"}})
+	}
+	root.Files = []File{}
+	for _, flags := range []uintptr{0, unix.CLONE_NEWUSER} {
+		out, err := applyWith(root, flags)
+		fmt.Printf("%s%v\n", out, err)
+	}
+	return 0
+}
+
+// TestApplyShowsNothingCovered: what the host has mounted beneath a shown directory comes along, with options of its own and ours.
+func TestApplyShowsNothingCovered(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes the mount that covers")
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "sandboxd-covered")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(dir+"/sub", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("/proc/self/exe", dir)
+	command.Args[0] = coveredName
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	text := string(out)
+	if !strings.Contains(text, "source show "+dir+" []\n") || !strings.Contains(text, "source sub "+dir+"/sub [noexec]\n") {
+		t.Errorf("sources: %s", text)
+	}
+	// Each of the two roots has both rows.
+	for target, options := range map[string]string{dir: " ro,nosuid,nodev,relatime - ", dir + "/sub": " ro,nosuid,nodev,noexec,relatime - "} {
+		if n := strings.Count(text, " "+target+options); n != 2 {
+			t.Errorf("%s with%sin %d of 2 roots:\n%s", target, options, n, text)
+		}
+	}
 }
 
 // applyHere takes the root from standard input and prints the mount table as it then is.
@@ -56,16 +128,23 @@ func up() bool {
 // apply runs applyHere in new namespaces; as an ordinary user with a user namespace in which this test has an id of its own.
 func apply(t *testing.T, root Root) (string, error) {
 	t.Helper()
+	flags := uintptr(0)
+	if os.Geteuid() != 0 {
+		flags = unix.CLONE_NEWUSER
+	}
+	return applyWith(root, flags)
+}
+
+func applyWith(root Root, flags uintptr) (string, error) {
 	input, err := json.Marshal(root)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	command := exec.Command("/proc/self/exe")
 	command.Args[0] = applyName
 	command.Stdin = strings.NewReader(string(input))
-	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID}
-	if os.Geteuid() != 0 {
-		command.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | flags}
+	if flags != 0 {
 		command.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		command.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
 	}
