@@ -53,6 +53,8 @@ type exchange struct {
 	w      *countedWriter
 	r      *http.Request
 	caller policy.Caller
+	// broken says that an answer has begun that can't be completed.
+	broken bool
 }
 
 // countedWriter remembers the status, for the metric.
@@ -97,11 +99,14 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{w: &countedWriter{ResponseWriter: w}, r: r}
 		defer func() {
-			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
+			if cause := recover(); cause != nil {
 				s.logger.Error("bug: panic in a handler; please report this", "path", name, "panic", cause, "stack", string(debug.Stack()))
 				x.fail(errorOf("INTERNAL", "internal error; please report this"))
 			}
 			s.metrics.answers.WithLabelValues(name, strconv.Itoa(x.w.status)).Inc()
+			if x.broken {
+				panic(http.ErrAbortHandler) // net/http cuts the connection
+			}
 		}()
 		if err := s.dispatch(x, routes); err != nil {
 			if errors.Is(err, ErrBusy) {
@@ -114,10 +119,9 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 
 // fail answers an error, unless an answer has begun: then the connection is cut, so that what was sent can't be taken for a whole answer.
 func (x *exchange) fail(err error) {
-	if x.w.status != 0 {
-		panic(http.ErrAbortHandler)
+	if x.broken = x.w.status != 0; !x.broken {
+		writeError(x.w, err)
 	}
-	writeError(x.w, err)
 }
 
 func (s *Service) dispatch(x *exchange, routes []route) error {

@@ -3,62 +3,11 @@ package execd
 import (
 	"context"
 	"errors"
-	"strings"
 	"syscall"
 	"time"
 
-	"github.com/sandboxd/sandboxd/enforcer"
-	"github.com/sandboxd/sandboxd/execd/audit"
-	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner"
 )
-
-// deniedError is a no by policy, or by a host that can't hold what policy allows.
-type deniedError struct{ reasons []policy.Reason }
-
-func (e *deniedError) Error() string {
-	texts := make([]string, len(e.reasons))
-	for i, reason := range e.reasons {
-		texts[i] = reason.Message
-	}
-	return "denied: " + strings.Join(texts, "; ")
-}
-
-// asDenied makes a no of what this host can't hold; other errors pass as they are.
-func asDenied(err error) error {
-	var refused *enforcer.RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	return &deniedError{[]policy.Reason{refusal(refused)}}
-}
-
-func refusal(refused *enforcer.RefusedError) policy.Reason {
-	reason := policy.Reason{Rule: "host", Message: refused.Message, Field: refused.Field}
-	if refused.Lack != "" {
-		reason.Rule = "host." + refused.Lack
-	}
-	if refused.HowTo != "" {
-		reason.Message += "; " + refused.HowTo
-	}
-	return reason
-}
-
-// mismatchError says that read-back failed.
-type mismatchError struct{ error }
-
-func (e *mismatchError) Unwrap() error { return e.error }
-
-func failedRows(v policy.Verdict) string {
-	var rows []string
-	for _, row := range v.Failed() {
-		rows = append(rows, row.Control+": want "+row.Want+", got "+row.Got)
-	}
-	if len(rows) == 0 {
-		return "nothing was read"
-	}
-	return strings.Join(rows, "; ")
-}
 
 // fail ends a walk on which an arrow failed: nothing runs on, the record is written, and the reply has the outcome of the error.
 func (w *walk) fail(err error) Reply {
@@ -89,35 +38,6 @@ func (w *walk) fail(err error) Reply {
 		w.output(&reply, *exit)
 	}
 	return w.answer(reply, exit)
-}
-
-// outcomeOf names what an error on an arrow means. A failing probe, and a sandbox that isn't what its plan says, are mismatches: a control
-// that should be on isn't.
-func (w *walk) outcomeOf(err error) Outcome {
-	var denied *deniedError
-	var mismatch *mismatchError
-	var sandbox *runner.MismatchError
-	var step *runner.StepError
-	switch {
-	case errors.As(err, &denied):
-		return OutcomeDenied
-	case errors.As(err, &sandbox):
-		w.verdict = sandbox.Verdict
-		return OutcomeMismatch
-	case errors.As(err, &mismatch):
-		return OutcomeMismatch
-	case errors.As(err, &step) && step.Probe:
-		w.verdict.Rows = append(w.verdict.Rows, policy.Row{
-			Control: step.Step, Want: step.Want, Got: step.Got, Evidence: policy.EvidenceProbe,
-		})
-		return OutcomeMismatch
-	case errors.As(err, &step) && (step.Step == "execve" || step.Step == "chdir"):
-		return OutcomeNotStarted
-	case w.ctx.Err() != nil:
-		return OutcomeCancelled
-	default:
-		return OutcomeInfra
-	}
 }
 
 // finish ends a walk whose child has ended.
@@ -201,85 +121,4 @@ func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
 	}
 	w.service.metrics.finished(w.request.Action, reply.Outcome, time.Since(w.began))
 	return reply
-}
-
-// The record's type is named often here.
-type auditRecord = audit.Record
-
-// releaseRecord is what must be durable before the first instruction.
-func (w *walk) releaseRecord() auditRecord {
-	r := w.baseRecord(audit.TypeRelease)
-	r.PlanDigest = w.plan.Digest()
-	r.Verdict = recordedVerdict(w.verdict)
-	return r
-}
-
-// lastRecord says how a walk ended: with an outcome when something was released, else with what stopped it, which then has all that a
-// release record would have.
-func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
-	if w.sequence != 0 {
-		r := auditRecord{Type: audit.TypeOutcome, Exec: w.id, Sandbox: w.request.Sandbox, Message: reply.Message}
-		if reply.Outcome == OutcomeMismatch {
-			r.Verdict = recordedVerdict(w.verdict)
-		}
-		r.Ending = endingOf(reply, exit)
-		return r
-	}
-	kind := audit.TypeOutcome
-	switch reply.Outcome {
-	case OutcomeDenied:
-		kind = audit.TypeDecision
-	case OutcomeMismatch:
-		kind = audit.TypeMismatch
-	}
-	r := w.baseRecord(kind)
-	r.Message = reply.Message
-	r.Ending = endingOf(reply, exit)
-	if len(w.verdict.Rows) > 0 {
-		r.PlanDigest = w.plan.Digest()
-		r.Verdict = recordedVerdict(w.verdict)
-	}
-	if w.decision.Allow && len(reply.Reasons) > 0 {
-		r.Refused = reply.Reasons
-	}
-	return r
-}
-
-func (w *walk) baseRecord(kind audit.Type) auditRecord {
-	return auditRecord{
-		Type: kind, Exec: w.id, Sandbox: w.request.Sandbox, Caller: &w.request.Caller,
-		Request: audit.Describe(w.request), Decision: recordedDecision(w.decision),
-	}
-}
-
-func recordedDecision(d policy.Decision) *audit.Decision {
-	if d.ID == "" {
-		return nil
-	}
-	recorded := &audit.Decision{
-		ID: d.ID, Allow: d.Allow, Reasons: d.Reasons, Accept: d.Accept, Labels: d.Labels, Revision: d.Revision,
-	}
-	if d.Allow {
-		recorded.Effective = policy.Canonical(d.Effective)
-	}
-	return recorded
-}
-
-func recordedVerdict(v policy.Verdict) *audit.Verdict {
-	return &audit.Verdict{
-		Held: v.Held(), Tier: v.Tier, Digest: policy.Digest(v), Evidence: v.Count(), Degraded: v.Degraded, Failed: v.Failed(),
-	}
-}
-
-// endingOf sums a reply up for the record: sizes and digests in place of what was written.
-func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
-	e := &audit.Ending{
-		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty,
-		DurationSeconds: reply.DurationSeconds, CPUSeconds: reply.Usage.CPUSeconds, MaxRSSBytes: reply.Usage.MaxRSSBytes,
-	}
-	if exit != nil {
-		e.Stdout = &audit.Blob{Bytes: exit.Stdout.Total, Digest: audit.Digest(exit.Stdout.Data)}
-		e.Stderr = &audit.Blob{Bytes: exit.Stderr.Total, Digest: audit.Digest(exit.Stderr.Data)}
-	}
-	return e
 }

@@ -225,3 +225,55 @@ func TestMismatchIsNeverStarted(t *testing.T) {
 		}
 	}
 }
+
+// panickingSink fails at one of the two things that a sink does.
+type panickingSink struct{ at string }
+
+func (s panickingSink) Decision(policy.Decision) {
+	if s.at == "decision" {
+		panic("no")
+	}
+}
+
+func (s panickingSink) Output(string, []byte) {
+	if s.at == "output" {
+		panic("no")
+	}
+}
+
+// TestPanicsEndTheWalkOnly: nothing runs on, the record and the reply say so, and the service goes on.
+func TestPanicsEndTheWalkOnly(t *testing.T) {
+	c := testConfig(t)
+	s := start(t, c)
+	mustBe(t, s.Exec(t.Context(), shell("echo x; sleep 60"), Options{Sink: panickingSink{"decision"}}), OutcomeInfra)
+	reply := s.Exec(t.Context(), shell("echo x; sleep 60"), Options{Sink: panickingSink{"output"}})
+	mustBe(t, reply, OutcomeCancelled)
+	if !reply.TreeEmpty {
+		t.Error("something may run on")
+	}
+	mustBe(t, s.Exec(t.Context(), command("true"), Options{}), OutcomeOK)
+	stop(t, s)
+	ended := 0
+	for _, r := range readLog(t, c) {
+		if r.Ending != nil {
+			ended++
+		}
+	}
+	if ended != 3 {
+		t.Errorf("%d of three endings are in the log", ended)
+	}
+}
+
+func BenchmarkExec(b *testing.B) {
+	c := testConfig(b)
+	s := start(b, c)
+	box, err := s.sandboxes.create(b.Context(), Self())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := command("/bin/true")
+	r.Sandbox = box.id
+	for b.Loop() {
+		mustBe(b, s.Exec(b.Context(), r, Options{}), OutcomeOK)
+	}
+}

@@ -70,8 +70,7 @@ func Listen(path string, allow []int) (net.Listener, error) {
 		err = unix.Chmod(path, mode)
 	}
 	if err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("socket %s: %w", path, err)
+		return nil, fmt.Errorf("socket %s: %w", path, errors.Join(err, listener.Close()))
 	}
 	return listener, nil
 }
@@ -128,7 +127,7 @@ func clearPath(path string) error {
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
-		conn.Close()
+		_ = conn.Close() // nothing was said on it
 		return fmt.Errorf("socket %s: a daemon is listening on it", path)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
@@ -159,7 +158,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err == nil && slices.Contains(l.allow, caller.UID) {
 			return &peerConn{UnixConn: conn, caller: caller}, nil
 		}
-		conn.Close()
+		_ = conn.Close() // a stranger's
 		if err == nil {
 			l.tell(caller)
 		}

@@ -36,7 +36,7 @@ func peerOf(conn *net.UnixConn) (caller policy.Caller, err error) {
 			caller.PID = 0 // ESRCH and EINVAL: the peer has been reaped
 		default:
 			caller.PID = pidOf(pidfd)
-			unix.Close(pidfd)
+			_ = unix.Close(pidfd) // only read from
 		}
 	})
 	if err = errors.Join(err, failed); err != nil {

@@ -38,8 +38,10 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	case err := <-served:
 		wrong = append(wrong, err)
 	case <-ctx.Done():
-		l.Close()
-		<-served
+		wrong = append(wrong, l.Close())
+		if err := <-served; !errors.Is(err, net.ErrClosed) {
+			wrong = append(wrong, err)
+		}
 	}
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()

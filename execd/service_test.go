@@ -12,12 +12,17 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
 )
 
 // runnerDir has the launcher, built once for all tests.
 var runnerDir string
 
 var buildRunner = sync.OnceValues(func() (string, error) {
+	// A test program that runs as another user, who has no Go, has its launcher built for it.
+	if dir := os.Getenv("SANDBOXD_BIN"); dir != "" {
+		return filepath.Join(dir, runner.Name), nil
+	}
 	dir, err := os.MkdirTemp("", "execd-runner")
 	if err != nil {
 		return "", err

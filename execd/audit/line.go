@@ -69,7 +69,7 @@ func appendLine(buf []byte, sequence int64, now time.Time, prev string, members 
 // parseLine reads a line without its newline and holds it against its own hash.
 func parseLine(line []byte) (entry, error) {
 	var e entry
-	if err := json.Unmarshal(line, &e); err != nil {
+	if err := json.UnmarshalRead(bytes.NewReader(line), &e); err != nil {
 		return e, fmt.Errorf("no record: %w", err)
 	}
 	cut := len(line) - len(hashClose) - len(origin) - len(hashOpen)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 	"time"
@@ -22,10 +23,9 @@ type Options struct {
 
 // file is what the writer does with a file.
 type file interface {
-	Write([]byte) (int, error)
+	io.WriteCloser
 	Sync() error
 	Truncate(size int64) error
-	Close() error
 }
 
 // ErrBroken says that a write or a sync has failed before: nothing is recorded until [Log.Reopen] succeeds.

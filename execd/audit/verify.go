@@ -47,11 +47,11 @@ func Verify(dir string) (Report, error) {
 		}
 		report.Files++
 		var tail []byte
-		err := errStop
+		var err error
 		if file.first == report.Last+1 {
 			tail, err = scan(file.path, func(line []byte) error { return report.follow(line, bad) })
 		} else {
-			bad(fmt.Sprintf("the file begins with %d: records are missing, or are there twice", file.first))
+			err = bad(fmt.Sprintf("the file begins with %d: records are missing, or are there twice", file.first))
 		}
 		if err == nil && len(tail) > 0 {
 			report.TornBytes = int64(len(tail))

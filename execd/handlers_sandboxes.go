@@ -1,0 +1,117 @@
+package execd
+
+import (
+	"bytes"
+	"context"
+	"encoding/json/v2"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sandboxd/sandboxd/execd/audit"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Sandbox is what a caller sees of a sandbox.
+type Sandbox struct {
+	ID        string    `json:"id"`
+	CreatedAt time.Time `json:"createdAt"`
+	// Verdict is the read-back of its namespaces, root and launcher at its start.
+	Verdict Proof `json:"verdict"`
+}
+
+// SandboxList is all of a caller's.
+type SandboxList struct {
+	Sandboxes []Sandbox `json:"sandboxes"`
+}
+
+func sandboxOf(box *sandbox) Sandbox {
+	return Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), false)}
+}
+
+// postSandbox makes a sandbox that lives until it is deleted, if policy allows.
+func (s *Service) postSandbox(x *exchange) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	if x.r.ContentLength != 0 {
+		data, err := s.body(x)
+		if err != nil {
+			return err
+		}
+		var none struct{}
+		if err := json.UnmarshalRead(bytes.NewReader(data), &none, json.RejectUnknownMembers(true)); err != nil {
+			return errorOf("BAD_REQUEST", "a sandbox has no fields yet: want {} or no body")
+		}
+	}
+	ctx := x.r.Context()
+	request := policy.Request{Action: policy.ActionSandbox, Caller: x.caller}
+	decision := s.engine.Decide(ctx, request)
+	record := audit.Record{
+		Type: audit.TypeDecision, Caller: &x.caller, Request: audit.Describe(request), Decision: recordedDecision(decision),
+	}
+	if !decision.Allow {
+		if _, err := s.log.Append(ctx, record); err != nil {
+			return err
+		}
+		denied := errorOf("DENIED", "policy says no")
+		denied.Reasons = decision.Reasons
+		return denied
+	}
+	box, err := s.sandboxes.create(ctx, x.caller)
+	if err != nil {
+		return asRefused(err)
+	}
+	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(box.Verdict())
+	if _, err := s.log.Append(ctx, record); err != nil {
+		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // the log's error is the one to tell
+		return err
+	}
+	writeJSON(x.w, http.StatusCreated, sandboxOf(box))
+	return nil
+}
+
+// asRefused answers what this host can't hold as a denial.
+func asRefused(err error) error {
+	var denied *deniedError
+	if errors.As(asDenied(err), &denied) {
+		e := errorOf("DENIED", denied.Error())
+		e.Reasons = denied.reasons
+		return e
+	}
+	return err
+}
+
+func (s *Service) listSandboxes(x *exchange) error {
+	list := SandboxList{Sandboxes: []Sandbox{}}
+	for _, box := range s.sandboxes.of(x.caller) {
+		list.Sandboxes = append(list.Sandboxes, sandboxOf(box))
+	}
+	writeJSON(x.w, http.StatusOK, list)
+	return nil
+}
+
+func (s *Service) getSandbox(x *exchange) error {
+	box, err := s.sandboxes.find(x.r.PathValue("id"), x.caller)
+	if err != nil {
+		return err
+	}
+	writeJSON(x.w, http.StatusOK, sandboxOf(box))
+	return nil
+}
+
+// deleteSandbox kills what runs in a sandbox and answers when it is empty. It goes on when the caller doesn't wait.
+func (s *Service) deleteSandbox(x *exchange) error {
+	id, ctx := x.r.PathValue("id"), context.WithoutCancel(x.r.Context())
+	if err := s.sandboxes.delete(ctx, id, x.caller); err != nil {
+		return err
+	}
+	record := audit.Record{Type: audit.TypeSandbox, Sandbox: id, Caller: &x.caller, Message: "deleted"}
+	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
+	defer cancel()
+	if _, err := s.log.Append(ctx, record); err != nil {
+		return err
+	}
+	x.w.WriteHeader(http.StatusNoContent)
+	return nil
+}

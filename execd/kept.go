@@ -1,0 +1,122 @@
+package execd
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// create makes a sandbox that lives until it is deleted.
+func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, error) {
+	h.mu.Lock()
+	if h.closed || len(h.kept)+h.making >= h.config.MaxSandboxes {
+		h.mu.Unlock()
+		return nil, errTooMany
+	}
+	h.making++
+	h.mu.Unlock()
+	box, err := h.take(ctx, "", owner)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.making--
+	if err != nil {
+		return nil, err
+	}
+	if h.closed {
+		h.close(box)
+		return nil, errStopping
+	}
+	box.kept, box.owner, box.created = true, owner, time.Now()
+	box.life, box.end = context.WithCancel(context.Background())
+	h.kept[box.id] = box
+	return box, nil
+}
+
+// find gives a kept sandbox to its owner. To others it isn't there: an id says nothing to who guessed it.
+func (h *sandboxes) find(id string, caller policy.Caller) (*sandbox, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.owned(id, caller)
+}
+
+// join is find for an exec, which uses the sandbox until it is put back.
+func (h *sandboxes) join(id string, caller policy.Caller) (*sandbox, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	box, err := h.owned(id, caller)
+	if err == nil {
+		box.users.Add(1)
+	}
+	return box, err
+}
+
+// owned finds with mu held.
+func (h *sandboxes) owned(id string, caller policy.Caller) (*sandbox, error) {
+	box := h.kept[id]
+	if box == nil || box.owner.UID != caller.UID {
+		return nil, ErrNoSandbox
+	}
+	if isGone(box) {
+		return nil, ErrGone
+	}
+	return box, nil
+}
+
+// delete ends what runs in a kept sandbox, then the sandbox, and returns when the kernel says that it is empty.
+func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller) error {
+	h.mu.Lock()
+	box := h.kept[id]
+	if box == nil || box.owner.UID != caller.UID {
+		h.mu.Unlock()
+		return ErrNoSandbox
+	}
+	delete(h.kept, id)
+	h.mu.Unlock()
+	return h.closeKept(ctx, box)
+}
+
+// closeKept lets the execs end by their own kill first, which tells how each ended. Each of their waits has a bound.
+func (h *sandboxes) closeKept(ctx context.Context, box *sandbox) error {
+	box.end()
+	box.users.Wait()
+	return h.closeNow(ctx, box)
+}
+
+// evict closes the sandbox of an exec whose tree isn't proven to be gone, and says whether it is then. A kept one ends when its other execs
+// have: nothing is started in it any more.
+func (h *sandboxes) evict(box *sandbox) (empty bool) {
+	if !box.kept {
+		box.evicted = true
+		return h.closeNow(context.Background(), box) == nil
+	}
+	h.mu.Lock()
+	here := h.kept[box.id] == box
+	delete(h.kept, box.id)
+	h.mu.Unlock()
+	if here { // else whoever deleted it closes it
+		h.background.Go(func() { _ = h.closeKept(context.Background(), box) }) // it tells the log itself
+	}
+	return false
+}
+
+// of lists the sandboxes of a caller, oldest first.
+func (h *sandboxes) of(caller policy.Caller) []*sandbox {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*sandbox
+	for _, box := range h.kept {
+		if box.owner.UID == caller.UID {
+			list = append(list, box)
+		}
+	}
+	slices.SortFunc(list, func(a, b *sandbox) int {
+		if order := a.created.Compare(b.created); order != 0 {
+			return order
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	return list
+}

@@ -1,0 +1,59 @@
+package execd
+
+import (
+	"encoding/json/v2"
+	"testing"
+	"time"
+)
+
+func TestSandboxesLiveUntilDeleted(t *testing.T) {
+	c := testConfig(t)
+	c.MaxSandboxes = 2
+	d := serve(t, c)
+	box, other := d.makeSandbox(t), d.makeSandbox(t)
+	if full := d.do(t, "POST", "/v1/sandboxes", "{}"); full.status != 429 {
+		t.Errorf("a third of two: %d %s", full.status, full.body)
+	}
+	if !box.Verdict.Held || box.Verdict.Evidence.Kernel == 0 {
+		t.Errorf("verdict %+v", box.Verdict)
+	}
+	in := func(id, script string) answer {
+		body, _ := json.Marshal(map[string]any{"sandbox": id, "command": map[string]any{"argv": []string{"sh", "-c", script}}})
+		return d.do(t, "POST", "/v1/exec", string(body))
+	}
+	mustBe(t, in(box.ID, "echo kept > /work/file").reply(t), OutcomeOK)
+	reply := in(box.ID, "cat /work/file").reply(t)
+	if stdout, _ := reply.Output(); string(stdout) != "kept\n" {
+		t.Errorf("the second exec sees %q", stdout)
+	}
+	mustBe(t, in(other.ID, "cat /work/file").reply(t), OutcomeError)
+	var list SandboxList
+	got := d.do(t, "GET", "/v1/sandboxes", "")
+	if err := json.Unmarshal(got.body, &list); err != nil || len(list.Sandboxes) != 2 || list.Sandboxes[0].ID != box.ID {
+		t.Errorf("list %s (%v)", got.body, err)
+	}
+	// What runs in a sandbox ends with it, as cancelled.
+	running := make(chan answer)
+	go func() { running <- in(box.ID, "sleep 60") }()
+	for deadline := time.Now().Add(10 * time.Second); d.service.queue.running() != 1; {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing runs")
+		}
+		time.Sleep(time.Millisecond) // polls the state that the test is about
+	}
+	time.Sleep(200 * time.Millisecond) // past the gate, most likely; either side of it is right
+	if gone := d.do(t, "DELETE", "/v1/sandboxes/"+box.ID, ""); gone.status != 204 || len(gone.body) != 0 {
+		t.Errorf("delete: %d %s", gone.status, gone.body)
+	}
+	if reply := (<-running).reply(t); reply.Outcome != OutcomeCancelled || !reply.TreeEmpty {
+		t.Errorf("what ran in it: %s, treeEmpty %t, %s", reply.Outcome, reply.TreeEmpty, reply.Message)
+	}
+	for _, got := range []answer{d.do(t, "GET", "/v1/sandboxes/"+box.ID, ""), d.do(t, "DELETE", "/v1/sandboxes/"+box.ID, ""), in(box.ID, "true")} {
+		if got.status != 404 {
+			t.Errorf("after its end: %d %s", got.status, got.body)
+		}
+	}
+	if got := d.do(t, "GET", "/v1/sandboxes/"+other.ID, ""); got.status != 200 {
+		t.Errorf("the other: %d %s", got.status, got.body)
+	}
+}

@@ -1,0 +1,75 @@
+package execd
+
+import (
+	"encoding/json/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestHealth(t *testing.T) {
+	c := testConfig(t)
+	c.Pool = 1
+	d := serve(t, c)
+	d.waitFor(t, "sandboxd_sandboxes_ready 1")
+	if got := d.do(t, "GET", "/readyz", ""); got.status != 200 {
+		t.Errorf("readyz: %d %s", got.status, got.body)
+	}
+	var status Status
+	got := d.do(t, "GET", "/v1/status", "")
+	if err := json.Unmarshal(got.body, &status, json.RejectUnknownMembers(true)); err != nil || !status.Ready || status.Policy.Revision == "" || len(status.Host.Mechanisms) == 0 {
+		t.Errorf("status %s (%v)", got.body, err)
+	}
+	mustBe(t, d.do(t, "POST", "/v1/exec", `{"command":{"argv":["true"]}}`).reply(t), OutcomeOK)
+	d.waitFor(t, `sandboxd_execs_total{action="exec",outcome="ok"} 1`)
+	d.waitFor(t, `sandboxd_http_answers_total{route="/v1/exec",status="200"} 1`)
+	// A log that can't be written: not ready, and nothing is released.
+	if err := d.service.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reply := d.do(t, "POST", "/v1/exec", `{"command":{"argv":["echo","ran"]}}`)
+	if r := reply.reply(t); reply.status != 500 || r.Outcome != OutcomeInfra || r.Bytes.Stdout != 0 || r.DurationSeconds != 0 {
+		t.Errorf("%d %s", reply.status, reply.body)
+	}
+	if err := d.stop(); err == nil {
+		t.Error("a stop that can't be recorded is no error")
+	}
+	d.stop = func() error { return nil }
+}
+
+// TestGracefulStop: what runs is killed, answered as cancelled and recorded; then the socket is gone.
+func TestGracefulStop(t *testing.T) {
+	c := testConfig(t)
+	d := serve(t, c)
+	box := d.makeSandbox(t)
+	running := make(chan answer)
+	go func() {
+		running <- d.do(t, "POST", "/v1/exec", `{"stream":true,"command":{"argv":["sh","-c","echo go; sleep 60"]}}`)
+	}()
+	d.waitFor(t, "sandboxd_running 1")
+	time.Sleep(200 * time.Millisecond) // past the gate, most likely; either side of it is right
+	began := time.Now()
+	if err := d.stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	list := events(t, (<-running).body)
+	if last := list[len(list)-1]; last.Event != "exit" || last.Reply.Outcome != OutcomeCancelled || !last.Reply.TreeEmpty {
+		t.Errorf("what ran ended with %+v", last.Reply)
+	}
+	if _, err := os.Lstat(d.path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+	records := readLog(t, c)
+	if last := records[len(records)-1]; last.Type != "stop" {
+		t.Errorf("the last record is %s", last.Type)
+	}
+	made := slices.ContainsFunc(records, func(r auditRecord) bool { return r.Sandbox == box.ID && r.Message == "made" })
+	cancelled := slices.ContainsFunc(records, func(r auditRecord) bool { return r.Ending != nil && r.Ending.Outcome == "cancelled" })
+	if !made || !cancelled {
+		t.Errorf("the log has made %t, cancelled %t", made, cancelled)
+	}
+}

@@ -1,0 +1,23 @@
+package execd
+
+import (
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Options are what a caller wants besides the request.
+type Options struct {
+	// ResultMarker takes the value of the last result marker line from stdout.
+	ResultMarker bool
+	// Rows asks for every row of the verdict.
+	Rows bool
+	// Sink hears of the decision and of output as it comes; nil: nobody does.
+	Sink Sink
+}
+
+// Sink hears what happens before the reply. Decision comes first; Output is called by one goroutine a stream and must not block for long: the
+// child's output waits meanwhile.
+type Sink interface {
+	Decision(policy.Decision)
+	// Output is a piece of "stdout" or "stderr", never beyond the output limit. The bytes are the sink's to keep.
+	Output(stream string, chunk []byte)
+}

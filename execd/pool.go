@@ -1,0 +1,185 @@
+package execd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
+)
+
+// fill keeps the pool full until the house closes.
+func (h *sandboxes) fill() {
+	defer h.background.Done()
+	for h.life.Err() == nil {
+		if len(h.ready) < cap(h.ready) {
+			box, err := h.make(h.life)
+			if err == nil {
+				h.putBack(box)
+				continue
+			}
+			h.logger.Error("sandbox", "error", err)
+			select {
+			case <-time.After(time.Second):
+			case <-h.life.Done():
+			}
+			continue
+		}
+		select {
+		case <-h.wanted:
+		case <-h.life.Done():
+		}
+	}
+}
+
+// startFilling begins to fill the pool.
+func (h *sandboxes) startFilling() {
+	if cap(h.ready) > 0 {
+		h.background.Add(1)
+		go h.fill()
+	}
+}
+
+// spec is what every local sandbox is asked to be.
+func (h *sandboxes) spec(pair int) enforcer.SandboxSpec {
+	worker, child := h.ids.identities(pair)
+	return enforcer.SandboxSpec{
+		Show: h.config.Show, TmpBytes: h.config.TmpBytes, WorkBytes: h.config.WorkBytes,
+		Worker: worker, Child: child, Hostname: "sandbox",
+	}
+}
+
+// make starts a sandbox and has it read back.
+func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
+	defer func() {
+		h.mu.Lock()
+		h.trouble = err
+		h.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, h.config.SandboxTimeout)
+	defer cancel()
+	pair, err := h.ids.take()
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	box = &sandbox{id: newID(), pair: pair, created: time.Now()}
+	plan, err := enforcer.BuildSandbox(h.host, h.spec(pair))
+	if err != nil {
+		h.ids.give(pair)
+		return nil, err
+	}
+	var group *cgroup.Group
+	if h.group != nil {
+		if group, err = h.group.Sub(box.id, plan.Outside.UID, false); err != nil {
+			h.ids.give(pair)
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+	}
+	box.Sandbox, err = runner.Start(ctx, runner.Config{
+		Binary: h.binary, Host: h.host, Plan: plan, Cgroup: group, MaxWorkers: h.config.MaxWorkers, Logger: h.logger,
+	})
+	if err != nil {
+		if group != nil {
+			h.destroy(group)
+		}
+		// Start answers an error when everything it made is dead; the pair waits its turn all the same.
+		h.ids.give(pair)
+		return nil, err
+	}
+	return box, nil
+}
+
+// destroy removes a group in which nothing came to be.
+func (h *sandboxes) destroy(group *cgroup.Group) {
+	ctx, cancel := context.WithTimeout(context.Background(), h.config.KillTimeout)
+	defer cancel()
+	if err := group.Destroy(ctx); err != nil && !errors.Is(err, os.ErrNotExist) {
+		h.logger.Warn("sandbox: cgroup", "error", err)
+	}
+}
+
+// take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one.
+func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller) (*sandbox, error) {
+	if id != "" {
+		return h.join(id, caller)
+	}
+	for {
+		select {
+		case box := <-h.ready:
+			h.want()
+			if isGone(box) {
+				h.close(box)
+				continue
+			}
+			return box, nil
+		default:
+			return h.make(ctx)
+		}
+	}
+}
+
+// want wakes the filler.
+func (h *sandboxes) want() {
+	select {
+	case h.wanted <- struct{}{}:
+	default:
+	}
+}
+
+func isGone(box *sandbox) bool {
+	select {
+	case <-box.Gone():
+		return true
+	default:
+		return false
+	}
+}
+
+// putBack ends a request's use of a sandbox: a kept one stays, a fresh one that nothing ran in waits for the next, any other is closed.
+func (h *sandboxes) putBack(box *sandbox) {
+	if box.kept {
+		box.users.Done()
+		return
+	}
+	if box.evicted {
+		return
+	}
+	if !box.used && !isGone(box) {
+		h.mu.Lock()
+		if !h.closed {
+			select {
+			case h.ready <- box:
+				h.mu.Unlock()
+				return
+			default:
+			}
+		}
+		h.mu.Unlock()
+	}
+	h.close(box)
+}
+
+// close ends a sandbox in the background. The answer doesn't wait for it: the exec's own tree is proven empty by then.
+func (h *sandboxes) close(box *sandbox) {
+	h.background.Go(func() { _ = h.closeNow(context.Background(), box) }) // it tells the log itself
+}
+
+func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
+	ctx, cancel := context.WithTimeout(ctx, h.config.KillTimeout)
+	defer cancel()
+	err := box.Close(ctx)
+	if err != nil {
+		h.mu.Lock()
+		h.quarantined++
+		h.mu.Unlock()
+		h.logger.Error("sandbox: its end is not proven; its ids are not used again", "sandbox", box.id, "error", err)
+		return fmt.Errorf("sandbox %s: %w", box.id, err)
+	}
+	h.ids.give(box.pair)
+	return nil
+}

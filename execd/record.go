@@ -1,0 +1,106 @@
+package execd
+
+import (
+	"context"
+
+	"github.com/sandboxd/sandboxd/execd/audit"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
+)
+
+// The record's type is named often here.
+type auditRecord = audit.Record
+
+// releaseRecord is what must be durable before the first instruction.
+func (w *walk) releaseRecord() auditRecord {
+	r := w.baseRecord(audit.TypeRelease)
+	r.PlanDigest = w.plan.Digest()
+	r.Verdict = recordedVerdict(w.verdict)
+	return r
+}
+
+// lastRecord says how a walk ended: with an outcome when something was released, else with what stopped it, which then has all that a
+// release record would have.
+func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
+	if w.sequence != 0 {
+		r := auditRecord{Type: audit.TypeOutcome, Exec: w.id, Sandbox: w.request.Sandbox, Message: reply.Message}
+		if reply.Outcome == OutcomeMismatch {
+			r.Verdict = recordedVerdict(w.verdict)
+		}
+		r.Ending = endingOf(reply, exit)
+		return r
+	}
+	kind := audit.TypeOutcome
+	switch reply.Outcome {
+	case OutcomeDenied:
+		kind = audit.TypeDecision
+	case OutcomeMismatch:
+		kind = audit.TypeMismatch
+	}
+	r := w.baseRecord(kind)
+	r.Message = reply.Message
+	r.Ending = endingOf(reply, exit)
+	if len(w.verdict.Rows) > 0 {
+		r.PlanDigest = w.plan.Digest()
+		r.Verdict = recordedVerdict(w.verdict)
+	}
+	if w.decision.Allow && len(reply.Reasons) > 0 {
+		r.Refused = reply.Reasons
+	}
+	return r
+}
+
+func (w *walk) baseRecord(kind audit.Type) auditRecord {
+	return auditRecord{
+		Type: kind, Exec: w.id, Sandbox: w.request.Sandbox, Caller: &w.request.Caller,
+		Request: audit.Describe(w.request), Decision: recordedDecision(w.decision),
+	}
+}
+
+func recordedDecision(d policy.Decision) *audit.Decision {
+	if d.ID == "" {
+		return nil
+	}
+	recorded := &audit.Decision{
+		ID: d.ID, Allow: d.Allow, Reasons: d.Reasons, Accept: d.Accept, Labels: d.Labels, Revision: d.Revision,
+	}
+	if d.Allow {
+		recorded.Effective = policy.Canonical(d.Effective)
+	}
+	return recorded
+}
+
+func recordedVerdict(v policy.Verdict) *audit.Verdict {
+	return &audit.Verdict{
+		Held: v.Held(), Tier: v.Tier, Digest: policy.Digest(v), Evidence: v.Count(), Degraded: v.Degraded, Failed: v.Failed(),
+	}
+}
+
+// endingOf sums a reply up for the record: sizes and digests in place of what was written.
+func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
+	e := &audit.Ending{
+		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty,
+		DurationSeconds: reply.DurationSeconds, CPUSeconds: reply.Usage.CPUSeconds, MaxRSSBytes: reply.Usage.MaxRSSBytes,
+	}
+	if exit != nil {
+		e.Stdout = &audit.Blob{Bytes: exit.Stdout.Total, Digest: audit.Digest(exit.Stdout.Data)}
+		e.Stderr = &audit.Blob{Bytes: exit.Stderr.Total, Digest: audit.Digest(exit.Stderr.Data)}
+	}
+	return e
+}
+
+// append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does.
+func (w *walk) append(r auditRecord) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.service.config.RecordTimeout)
+	defer cancel()
+	return w.service.log.Append(ctx, r)
+}
+
+// note writes a record that nothing waits for; that it can't be written is told and breaks the log for all that comes.
+func (w *walk) note(r auditRecord) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.service.config.RecordTimeout)
+	defer cancel()
+	if _, err := w.service.log.Note(ctx, r); err != nil {
+		w.service.logger.Error("audit", "exec", w.id, "type", r.Type, "error", err)
+	}
+}

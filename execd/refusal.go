@@ -1,0 +1,86 @@
+package execd
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
+)
+
+// deniedError is a no by policy, or by a host that can't hold what policy allows.
+type deniedError struct{ reasons []policy.Reason }
+
+func (e *deniedError) Error() string {
+	texts := make([]string, len(e.reasons))
+	for i, reason := range e.reasons {
+		texts[i] = reason.Message
+	}
+	return "denied: " + strings.Join(texts, "; ")
+}
+
+// asDenied makes a no of what this host can't hold; other errors pass as they are.
+func asDenied(err error) error {
+	var refused *enforcer.RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return &deniedError{[]policy.Reason{refusal(refused)}}
+}
+
+func refusal(refused *enforcer.RefusedError) policy.Reason {
+	reason := policy.Reason{Rule: "host", Message: refused.Message, Field: refused.Field}
+	if refused.Lack != "" {
+		reason.Rule = "host." + refused.Lack
+	}
+	if refused.HowTo != "" {
+		reason.Message += "; " + refused.HowTo
+	}
+	return reason
+}
+
+// mismatchError says that read-back failed.
+type mismatchError struct{ error }
+
+func (e *mismatchError) Unwrap() error { return e.error }
+
+func failedRows(v policy.Verdict) string {
+	var rows []string
+	for _, row := range v.Failed() {
+		rows = append(rows, row.Control+": want "+row.Want+", got "+row.Got)
+	}
+	if len(rows) == 0 {
+		return "nothing was read"
+	}
+	return strings.Join(rows, "; ")
+}
+
+// outcomeOf names what an error on an arrow means. A failing probe, and a sandbox that isn't what its plan says, are mismatches: a control
+// that should be on isn't.
+func (w *walk) outcomeOf(err error) Outcome {
+	var denied *deniedError
+	var mismatch *mismatchError
+	var sandbox *runner.MismatchError
+	var step *runner.StepError
+	switch {
+	case errors.As(err, &denied):
+		return OutcomeDenied
+	case errors.As(err, &sandbox):
+		w.verdict = sandbox.Verdict
+		return OutcomeMismatch
+	case errors.As(err, &mismatch):
+		return OutcomeMismatch
+	case errors.As(err, &step) && step.Probe:
+		w.verdict.Rows = append(w.verdict.Rows, policy.Row{
+			Control: step.Step, Want: step.Want, Got: step.Got, Evidence: policy.EvidenceProbe,
+		})
+		return OutcomeMismatch
+	case errors.As(err, &step) && (step.Step == "execve" || step.Step == "chdir"):
+		return OutcomeNotStarted
+	case w.ctx.Err() != nil:
+		return OutcomeCancelled
+	default:
+		return OutcomeInfra
+	}
+}

@@ -1,0 +1,115 @@
+package execd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
+)
+
+// walk is one request on its way. Each field is set by the arrow that makes it.
+type walk struct {
+	service *Service
+	request policy.Request
+	options Options
+	id      string
+	began   time.Time
+	// ctx ends when the caller goes away or the service stops.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	unhook []func() bool
+
+	decision policy.Decision
+	box      *sandbox
+	plan     enforcer.Plan
+	program  *program
+	child    *runner.Child
+	verdict  policy.Verdict
+	sequence int64
+
+	// released says that untrusted code may have run. From then on the clock runs: it ends with errDeadline, or when ctx does.
+	released  bool
+	clock     context.Context
+	stopClock context.CancelFunc
+	// mismatch says that the second look found something else than the first: the tree is being killed.
+	mismatch error
+	// unstarted says why nobody knows whether execve has passed. If the child has ended by itself the kernel's word on that stands, else it is killed.
+	unstarted error
+	// ended says that Wait or Abort has returned: the child is no longer ours to end.
+	ended bool
+}
+
+// The reasons for which a clock ends.
+var (
+	errDeadline = errors.New("the time limit is over")
+	errStopping = errors.New("the daemon is stopping")
+	errSink     = errors.New("whoever listened to the output failed")
+)
+
+// enter begins a walk, unless the service is stopping.
+func (s *Service) enter(ctx context.Context, r policy.Request, o Options) (*walk, error) {
+	w := &walk{service: s, request: r, options: o, id: newID(), began: time.Now()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return w, errStopping
+	}
+	s.walks.Add(1)
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
+	w.hook(s.life, errStopping)
+	w.clock, w.stopClock = w.ctx, func() {}
+	return w, nil
+}
+
+// hook ends the walk when something else ends.
+func (w *walk) hook(life context.Context, why error) {
+	w.unhook = append(w.unhook, context.AfterFunc(life, func() { w.cancel(why) }))
+}
+
+// leave ends what the walk has begun, in whatever state it is.
+func (s *Service) leave(w *walk) {
+	w.end()
+	if w.program != nil {
+		w.program.close()
+	}
+	if w.box != nil {
+		s.sandboxes.putBack(w.box)
+	}
+	w.stopClock()
+	for _, unhook := range w.unhook {
+		unhook()
+	}
+	w.cancel(nil)
+	s.walks.Done()
+}
+
+// end kills a child that is still there.
+func (w *walk) end() {
+	if w.child == nil || w.ended {
+		return
+	}
+	w.ended = true
+	if !w.released {
+		w.child.Abort()
+		return
+	}
+	w.child.Kill()
+	bounded, cancel := context.WithTimeout(context.Background(), w.service.config.KillTimeout)
+	defer cancel()
+	w.child.Wait(bounded)
+}
+
+// recover turns a panic on any arrow into infra, with nothing left running.
+func (w *walk) recover(reply *Reply) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	w.service.logger.Error("bug: panic in a walk; please report this", "exec", w.id, "panic", cause, "stack", string(debug.Stack()))
+	*reply = w.fail(fmt.Errorf("internal error; please report this: %v", cause))
+}
