@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func (f *flagSet) parse(args []string) error {
 	switch {
 	case err == nil:
 		return nil
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		f.print(os.Stdout)
 		return errHelp
 	}

@@ -1,7 +1,5 @@
 package main
 
-import "syscall"
-
 // entryActs enter the kernel by another door than the one the filter was written for. Where the filter kills, the attempt costs a child
 // its life and is reported as a signal.
 var entryActs = []act{
@@ -18,6 +16,3 @@ func answer(value uintptr) uintptr {
 	}
 	return 0
 }
-
-// unsupported is what an architecture without that entry answers.
-const unsupported = uintptr(syscall.ENOSYS)
