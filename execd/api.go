@@ -44,7 +44,7 @@ func (s *Service) routes() []route {
 		{"DELETE", "/v1/sandboxes/{id}", nil, []int{204, 404}, s.deleteSandbox},
 		{"GET", "/healthz", nil, []int{200}, s.getHealth},
 		{"GET", "/readyz", nil, []int{200, 503}, s.getReady},
-		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { metrics.ServeHTTP(x.w, x.r); return nil }},
+		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { x.bounded(func() { metrics.ServeHTTP(x.w, x.r) }); return nil }},
 	}
 }
 
@@ -53,6 +53,8 @@ type exchange struct {
 	w      *countedWriter
 	r      *http.Request
 	caller policy.Caller
+	// bound is how long a write may take.
+	bound time.Duration
 	// broken says that an answer has begun that can't be completed.
 	broken bool
 }
@@ -97,7 +99,7 @@ func (s *Service) Handler() http.Handler {
 // handler answers one path: it finds the route of the method, checks what every route has, and turns errors and panics into answers.
 func (s *Service) handler(name string, routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{w: &countedWriter{ResponseWriter: w}, r: r}
+		x := &exchange{w: &countedWriter{ResponseWriter: w}, r: r, bound: s.config.WriteTimeout}
 		defer func() {
 			if cause := recover(); cause != nil {
 				s.logger.Error("bug: panic in a handler; please report this", "path", name, "panic", cause, "stack", string(debug.Stack()))
@@ -115,13 +117,6 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 			x.fail(err)
 		}
 	})
-}
-
-// fail answers an error, unless an answer has begun: then the connection is cut, so that what was sent can't be taken for a whole answer.
-func (x *exchange) fail(err error) {
-	if x.broken = x.w.status != 0; !x.broken {
-		writeError(x.w, err)
-	}
 }
 
 func (s *Service) dispatch(x *exchange, routes []route) error {

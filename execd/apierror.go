@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -76,23 +77,37 @@ func asError(err error) *Error {
 	return errorOf("INTERNAL", sentence(err))
 }
 
-// writeError answers an error.
-func writeError(w http.ResponseWriter, err error) {
+// fail answers an error, unless an answer has begun: then the connection is cut, so that what was sent can't be taken for a whole answer.
+func (x *exchange) fail(err error) {
+	if x.broken = x.w.status != 0; x.broken {
+		return
+	}
 	e := asError(err)
 	if e.RetryAfterSeconds > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfterSeconds))
+		x.w.Header().Set("Retry-After", strconv.Itoa(e.RetryAfterSeconds))
 	}
-	writeJSON(w, e.status, e)
+	x.answer(e.status, e)
 }
 
-// writeJSON answers a value.
-func writeJSON(w http.ResponseWriter, status int, value any) {
+// answer answers a value.
+func (x *exchange) answer(status int, value any) {
 	data, err := json.Marshal(value, wire)
 	if err != nil {
 		panic(err) // answered by the handler's own recovery: every value here has a JSON form
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
-	w.WriteHeader(status)
-	w.Write(append(data, '\n')) //nolint:errcheck // a client that has gone has no use for it
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	x.bounded(func() {
+		x.w.WriteHeader(status)
+		_, _ = x.w.Write(append(data, '\n')) // a client that has gone has no use for it
+	})
+}
+
+// bounded writes within the bound: a client that doesn't read must not hold a place for ever.
+func (x *exchange) bounded(write func()) {
+	connection := http.NewResponseController(x.w)
+	_ = connection.SetWriteDeadline(time.Now().Add(x.bound)) // a recorder in a test has none
+	write()
+	_ = connection.Flush()
+	_ = connection.SetWriteDeadline(time.Time{})
 }

@@ -37,6 +37,9 @@ func (w *walk) fail(err error) Reply {
 	if exit != nil {
 		w.output(&reply, *exit)
 	}
+	if outcome == OutcomeNotStarted {
+		reply.DurationSeconds = 0 // the time was the kernel's
+	}
 	return w.answer(reply, exit)
 }
 

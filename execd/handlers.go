@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -49,10 +48,13 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	if err := ticket.run(ctx); err != nil {
 		return err
 	}
+	if err := s.open(); err != nil { // it may have waited
+		return err
+	}
 	options := Options{ResultMarker: wanted.ResultMarker, Rows: rows}
 	if !wanted.Stream && !strings.Contains(x.r.Header.Get("Accept"), ndjson) {
 		reply := s.Exec(ctx, request, options)
-		x.writeReply(reply, s.config.WriteTimeout)
+		x.answer(statusOf(reply.Outcome), reply)
 		return nil
 	}
 	stream := newStream(x.w, s.config.WriteTimeout, cancel)
@@ -83,15 +85,6 @@ func statusOf(outcome Outcome) int {
 	return http.StatusOK
 }
 
-// writeReply answers a reply within the bound: a client that doesn't read must not hold a place for ever.
-func (x *exchange) writeReply(reply Reply, bound time.Duration) {
-	connection := http.NewResponseController(x.w)
-	_ = connection.SetWriteDeadline(time.Now().Add(bound)) // a recorder in a test has none
-	writeJSON(x.w, statusOf(reply.Outcome), reply)
-	_ = connection.Flush()
-	_ = connection.SetWriteDeadline(time.Time{})
-}
-
 func (s *Service) postDecide(x *exchange) error {
 	if err := s.open(); err != nil {
 		return err
@@ -114,12 +107,12 @@ func (s *Service) postDecide(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(x.w, http.StatusOK, reply)
+	x.answer(http.StatusOK, reply)
 	return nil
 }
 
 func (s *Service) getStatus(x *exchange) error {
-	writeJSON(x.w, http.StatusOK, s.Status())
+	x.answer(http.StatusOK, s.Status())
 	return nil
 }
 
@@ -129,7 +122,7 @@ type Health struct {
 }
 
 func (s *Service) getHealth(x *exchange) error {
-	writeJSON(x.w, http.StatusOK, Health{"ok"})
+	x.answer(http.StatusOK, Health{"ok"})
 	return nil
 }
 
@@ -137,6 +130,6 @@ func (s *Service) getReady(x *exchange) error {
 	if troubles := s.troubles(); len(troubles) > 0 {
 		return errorOf("NOT_READY", strings.Join(troubles, "; "))
 	}
-	writeJSON(x.w, http.StatusOK, Health{"ready"})
+	x.answer(http.StatusOK, Health{"ready"})
 	return nil
 }

@@ -67,7 +67,7 @@ func (s *Service) postSandbox(x *exchange) error {
 		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // the log's error is the one to tell
 		return err
 	}
-	writeJSON(x.w, http.StatusCreated, sandboxOf(box))
+	x.answer(http.StatusCreated, sandboxOf(box))
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (s *Service) listSandboxes(x *exchange) error {
 	for _, box := range s.sandboxes.of(x.caller) {
 		list.Sandboxes = append(list.Sandboxes, sandboxOf(box))
 	}
-	writeJSON(x.w, http.StatusOK, list)
+	x.answer(http.StatusOK, list)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (s *Service) getSandbox(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	writeJSON(x.w, http.StatusOK, sandboxOf(box))
+	x.answer(http.StatusOK, sandboxOf(box))
 	return nil
 }
 

@@ -40,8 +40,10 @@ func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
 	r := w.baseRecord(kind)
 	r.Message = reply.Message
 	r.Ending = endingOf(reply, exit)
-	if len(w.verdict.Rows) > 0 {
+	if w.plan.Tier != "" {
 		r.PlanDigest = w.plan.Digest()
+	}
+	if len(w.verdict.Rows) > 0 {
 		r.Verdict = recordedVerdict(w.verdict)
 	}
 	if w.decision.Allow && len(reply.Reasons) > 0 {
