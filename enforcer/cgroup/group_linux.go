@@ -186,11 +186,28 @@ func (g *Group) OOMKills() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	value, ok := field(data, "oom_kill")
+	return oomKills(data)
+}
+
+// oomKills counts from memory.events. Where a whole group goes (memory.oom.group), the kernel counts the process that it chose first once for
+// itself and once more as a member; how often that happened is oom_group_kill (Linux 5.17).
+func oomKills(data []byte) (int64, error) {
+	text, ok := field(data, "oom_kill")
 	if !ok {
 		return 0, fmt.Errorf("memory.events: %q", data)
 	}
-	return strconv.ParseInt(value, 10, 64)
+	kills, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || kills == 0 {
+		return 0, err
+	}
+	if text, ok := field(data, "oom_group_kill"); ok {
+		groups, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		kills = max(kills-groups, 1)
+	}
+	return kills, nil
 }
 
 // Remove removes the group, which must be empty and without children, and closes it in any case.

@@ -331,8 +331,26 @@ func TestLimitsHold(t *testing.T) {
 	if err := command.Wait(); err == nil {
 		t.Error("it ate all memory")
 	}
-	if kills, err := exe.OOMKills(); err != nil || kills < 1 {
-		t.Errorf("OOM kills %d, %v", kills, err)
+	if kills, err := exe.OOMKills(); err != nil || kills < 1 || kerneltest.Kernel("5.17") && kills != 1 {
+		t.Errorf("OOM kills %d of one process, %v", kills, err)
+	}
+}
+
+func TestOOMKills(t *testing.T) {
+	for data, want := range map[string]int64{
+		"low 0\nhigh 0\nmax 9\noom 0\noom_kill 0\noom_group_kill 0\n": 0,
+		"max 9\noom 1\noom_kill 3\n":                                  3, // before 5.17
+		"max 9\noom 1\noom_kill 3\noom_group_kill 1\n":                2,
+		"max 9\noom 1\noom_kill 1\noom_group_kill 1\n":                1,
+	} {
+		if got, err := oomKills([]byte(data)); err != nil || got != want {
+			t.Errorf("%q: %d, %v; want %d", data, got, err, want)
+		}
+	}
+	for _, data := range []string{"", "oom 1\n", "oom_kill x\n", "oom_kill 1\noom_group_kill x\n"} {
+		if got, err := oomKills([]byte(data)); err == nil {
+			t.Errorf("%q: %d", data, got)
+		}
 	}
 }
 
