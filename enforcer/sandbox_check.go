@@ -118,12 +118,13 @@ func lo(names []string) string {
 
 // launcher: every thread of PID 1 has the worker's ids and capabilities, and none more.
 func (r *sandboxRows) launcher(p SandboxPlan, s SandboxState) {
-	var ids, gids, groups, pids, privileges, sets []string
+	var ids, gids, groups, pids, privileges, ignored, sets []string
 	for _, t := range s.Threads {
 		ids = append(ids, fmt.Sprint(t.UIDs))
 		gids = append(gids, fmt.Sprint(t.GIDs))
 		groups = append(groups, fmt.Sprint(t.Groups))
 		privileges = append(privileges, fmt.Sprint(t.NoNewPrivs))
+		ignored = append(ignored, fmt.Sprintf("%#x", t.SigIgnored&LauncherIgnores))
 		sets = append(sets, capabilitySets(t.Inheritable, t.Permitted, t.Effective, t.Bounding, t.Ambient))
 		inside := 0
 		if len(t.NSPID) > 0 && t.TGID == t.PID {
@@ -140,6 +141,7 @@ func (r *sandboxRows) launcher(p SandboxPlan, s SandboxState) {
 	}
 	r.add("launcher.capabilities", capabilitySets(want, want, want, want, want), each(sets))
 	r.add("launcher.no_new_privs", "1", each(privileges))
+	r.add("launcher.signals.ignored", fmt.Sprintf("%#x", uint64(LauncherIgnores)), each(ignored))
 	dumpable := "no"
 	if s.EnvironOwner == p.Outside.UID {
 		dumpable = "yes"
@@ -149,6 +151,12 @@ func (r *sandboxRows) launcher(p SandboxPlan, s SandboxState) {
 	r.add("launcher.root", "/", s.Root)
 	r.descriptors(s)
 }
+
+// LauncherIgnores are the signals that a launcher ignores, bit n-1 for signal n: those from 1 to 31 for which the Go runtime has a handler,
+// which for the first process of a PID namespace is what makes the kernel deliver them from within (pid_namespaces(7)). Not among them are
+// SIGKILL (9) and SIGSTOP (19), which can't be; SIGCHLD (17), without which the kernel reaps children itself; SIGURG (23), the runtime's own,
+// whose handler does nothing to a stranger's; and SIGCONT (18), SIGTSTP (20), SIGTTIN (21) and SIGTTOU (22), which have no handler.
+const LauncherIgnores = (1<<31 - 1) &^ (1<<8 | 1<<16 | 1<<17 | 1<<18 | 1<<19 | 1<<20 | 1<<21 | 1<<22)
 
 // LauncherExe is what /proc/PID/exe of launcher and workers says: a memfd.
 const LauncherExe = "/memfd:sandboxd-runner (deleted)"

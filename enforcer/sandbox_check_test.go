@@ -16,7 +16,7 @@ import (
 func asPlanned(p SandboxPlan, h Host) SandboxState {
 	set := p.WorkerCapabilities()
 	ids, gids := [4]int{p.Outside.UID, p.Outside.UID, p.Outside.UID, p.Outside.UID}, [4]int{p.Outside.GID, p.Outside.GID, p.Outside.GID, p.Outside.GID}
-	thread := procfs.Status{TGID: 77, PID: 77, NSPID: []int{77, 1}, UIDs: ids, GIDs: gids, Groups: []int{}, NoNewPrivs: 1,
+	thread := procfs.Status{TGID: 77, PID: 77, NSPID: []int{77, 1}, UIDs: ids, GIDs: gids, Groups: []int{}, NoNewPrivs: 1, SigIgnored: LauncherIgnores | 1<<19,
 		Inheritable: set, Permitted: set, Effective: set, Bounding: set, Ambient: set}
 	second := thread
 	second.PID = 78
@@ -169,6 +169,7 @@ func TestCheckSandboxDrift(t *testing.T) {
 				drift{"launcher.gid", func(s *SandboxState) { s.Threads[i].GIDs[j] = 0 }})
 		}
 		drifts = append(drifts,
+			drift{"launcher.signals.ignored", func(s *SandboxState) { s.Threads[i].SigIgnored &^= 1 << 14 }},
 			drift{"launcher.no_new_privs", func(s *SandboxState) { s.Threads[i].NoNewPrivs = 0 }},
 			drift{"launcher.capabilities", func(s *SandboxState) { s.Threads[i].Effective |= 1 << 21 }},
 			drift{"launcher.capabilities", func(s *SandboxState) { s.Threads[i].Permitted |= 1 << 21 }},

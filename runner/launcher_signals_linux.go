@@ -4,21 +4,17 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer"
 )
 
-// ignoreSignals makes PID 1 deaf. The kernel doesn't deliver a signal from within the namespace to its first process unless that has a handler
-// for it (pid_namespaces(7)), but the Go runtime installs handlers for nearly all, and ends the program on SIGTERM or a SIGSEGV that somebody sent.
-// A fault of our own still kills: the kernel forces the default action then, and the sandbox ends with us, which is what should happen.
+// ignoreSignals makes PID 1 deaf: the Go runtime would end the program on a SIGTERM, or on a SIGSEGV that somebody sent. A fault of our own
+// still kills: the kernel forces the default action then, and the sandbox ends with us, which is what should happen.
 //
 // What is ignored stays so over execve: a worker must call [heedSignals].
 func ignoreSignals() {
 	for signal := unix.Signal(1); signal < 32; signal++ {
-		switch signal {
-		case unix.SIGKILL, unix.SIGSTOP: // can't be
-		case unix.SIGCHLD: // ignored, it would have children reaped behind our back
-		case unix.SIGURG: // the runtime's own; its handler does nothing to a stranger's
-		case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCONT: // no handler, so never delivered to PID 1
-		default:
+		if enforcer.LauncherIgnores>>(signal-1)&1 != 0 {
 			setSignal(signal, sigIgnore)
 		}
 	}

@@ -452,3 +452,30 @@ func TestSandboxCgroup(t *testing.T) {
 		t.Errorf("the group is left: %v", err)
 	}
 }
+
+// TestSandboxVerifyWhileStarting: a worker that is being started is no drift.
+func TestSandboxVerifyWhileStarting(t *testing.T) {
+	s := startSandbox(t, testConfig(t))
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if w, err := s.worker(context.Background()); err == nil {
+				s.dropWorker(w)
+			}
+		}
+	}()
+	for range 50 {
+		if verdict, err := s.Verify(); err != nil || !verdict.Held() {
+			t.Errorf("%v %v", err, verdict.Failed())
+		}
+	}
+	close(stop)
+	<-done
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
@@ -51,6 +52,9 @@ type Sandbox struct {
 	workersGroup *cgroup.Group
 	// slots has room for MaxWorkers: who holds one may have a worker.
 	slots chan struct{}
+
+	// starting is held, shared, while a worker is being started: the launcher has descriptors then that a read-back would take for leaks.
+	starting sync.RWMutex
 
 	// mu guards the workers.
 	mu     sync.Mutex
@@ -110,8 +114,25 @@ func (s *Sandbox) Close(ctx context.Context) error {
 
 // Verify reads the sandbox back once more, and says whether it still is what its plan says.
 func (s *Sandbox) Verify() (policy.Verdict, error) {
-	_, verdict, err := s.observe(s.state.Hostname)
-	return verdict, err
+	s.starting.Lock()
+	defer s.starting.Unlock()
+	for wait := time.Millisecond; ; wait *= 2 {
+		_, verdict, err := s.observe(s.state.Hostname)
+		if err != nil || wait > verifyPatience || !startingWorker(verdict) {
+			return verdict, err
+		}
+		time.Sleep(wait)
+	}
+}
+
+// verifyPatience bounds the last wait for a launcher that has a descriptor too many.
+const verifyPatience = 500 * time.Millisecond
+
+// startingWorker says that the descriptors are all that isn't as planned: a launcher that has just answered for a worker is about to close what
+// it answered with.
+func startingWorker(v policy.Verdict) bool {
+	failed := v.Failed()
+	return len(failed) == 1 && failed[0].Control == "launcher.descriptors"
 }
 
 // observe reads back and checks. said is the hostname as the launcher gave it, for when the daemon can't read it.

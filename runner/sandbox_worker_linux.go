@@ -83,6 +83,8 @@ func (s *Sandbox) takeIdle() *worker {
 
 // startWorker has the launcher start one, and waits for its answer.
 func (s *Sandbox) startWorker(ctx context.Context) (*worker, error) {
+	s.starting.RLock()
+	defer s.starting.RUnlock()
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, err
