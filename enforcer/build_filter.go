@@ -46,7 +46,7 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 		name := *profile.LocalhostProfile
 		data, err := p.read(name)
 		if err != nil {
-			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: err.Error(), HowTo: "name a regular file beneath the profile directory (--seccomp-profiles)"}
+			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: err.Error(), HowTo: "name a regular file beneath the profile directory (--profiles)"}
 		}
 		key.name, key.content = policy.SeccompLocalhost+"/"+name, sha256.Sum256(data)
 		load = func() (seccomp.Profile, error) { return seccomp.ParseProfile(data) }
