@@ -20,9 +20,9 @@
 //	end of file on the gate ◀────────────────────────────────────── (close-on-exec)
 //	Observe, Check once more
 //	                                wait4 ◀──────────────────────── exits
-//	EXIT {wait status, rusage} ◀─── 
+//	EXIT {wait status, rusage} ◀───
 //	cgroup.kill, populated 0 …      or kill(-1, SIGKILL) in the shepherd's Landlock domain, wait4(-1, __WALL) to ECHILD
-//	EMPTY {reaped} ◀─────────────── 
+//	EMPTY {reaped} ◀───────────────
 //
 // Closing the gate kills the child at it. Every wait of the daemon has a bound, enforced by pidfd and SIGKILL.
 package runner
