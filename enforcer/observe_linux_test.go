@@ -242,6 +242,41 @@ func TestObserveOfTheDead(t *testing.T) {
 	}
 }
 
+// A process is looked at in the middle of its end, when the kernel has taken some parts of it and isn't through: it has ended, or it is whole. An
+// error that says neither would be taken for a control that can't be read.
+func TestObserveOfTheDying(t *testing.T) {
+	host := probeHost(t)
+	done := 0
+	for range 150 {
+		command := exec.Command("/bin/cat")
+		stdin, err := command.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		stdin.Close()
+		for {
+			_, err := ObserveStarted(command.Process.Pid, host)
+			if errors.Is(err, os.ErrProcessDone) {
+				done++
+				break
+			}
+			if err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		if err := command.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done == 0 {
+		t.Error("none was seen to end")
+	}
+}
+
 // What can't be read because of permissions is an error, never an empty answer.
 func TestObserveWithoutTheRightIsAnError(t *testing.T) {
 	kerneltest.Require(t, kerneltest.Root)

@@ -53,20 +53,6 @@ func ParseCgroup(data []byte) (string, error) {
 	return path, nil
 }
 
-// ParseStartTime parses /proc/PID/stat and gives field 22, the start in clock ticks after boot (proc_pid_stat(5)). With the pid it names a process
-// for the time of one boot. The command in parentheses may hold anything but NUL, so fields count from the last ')'.
-func ParseStartTime(data []byte) (uint64, error) {
-	end := bytes.LastIndexByte(data, ')')
-	if end < 0 {
-		return 0, fmt.Errorf("stat: %q", data)
-	}
-	fields := bytes.Fields(data[end+1:])
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("stat: %d fields after the name", len(fields))
-	}
-	return strconv.ParseUint(string(fields[19]), 10, 64)
-}
-
 // ParseIDMap parses /proc/PID/uid_map or gid_map into rows of {inside, outside, count} (user_namespaces(7)).
 func ParseIDMap(data []byte) ([][3]uint32, error) {
 	var rows [][3]uint32

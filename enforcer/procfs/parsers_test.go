@@ -105,14 +105,20 @@ func TestParseCgroup(t *testing.T) {
 	}
 }
 
-func TestParseStartTime(t *testing.T) {
+func TestParseStat(t *testing.T) {
 	stat := "12 (a) S 1 (b)) R 1 12 12 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 987654 1000 100 18446744073709551615\n"
-	if got, err := ParseStartTime([]byte(stat)); err != nil || got != 987654 {
-		t.Errorf("%d, %v", got, err)
+	got, err := ParseStat([]byte(stat))
+	if err != nil || got != (Stat{Flags: 4194560, StartTime: 987654}) || got.Exiting() {
+		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "12 a S 1", "12 (a) S 1 2 3", "12 (a) S 1 12 12 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 x 1\n"} {
-		if got, err := ParseStartTime([]byte(bad)); err == nil {
-			t.Errorf("%q is %d", bad, got)
+	if got, err := ParseStat([]byte(strings.Replace(stat, "4194560", "4194564", 1))); err != nil || !got.Exiting() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, bad := range []string{
+		"", "12 a S 1", "12 (a) S 1 2 3", strings.Replace(stat, "987654", "x", 1), strings.Replace(stat, "4194560", "x", 1), strings.Replace(stat, "4194560", "-1", 1),
+	} {
+		if got, err := ParseStat([]byte(bad)); err == nil {
+			t.Errorf("%q is %+v", bad, got)
 		}
 	}
 }
@@ -202,8 +208,8 @@ func FuzzSmall(f *testing.F) {
 		if inode, err := ParseNamespace("mnt", string(data)); err == nil && inode == 0 {
 			t.Errorf("%q is namespace 0", data)
 		}
-		if _, err := ParseStartTime(data); err == nil && !strings.Contains(string(data), ")") {
-			t.Errorf("%q has a start time", data)
+		if _, err := ParseStat(data); err == nil && !strings.Contains(string(data), ")") {
+			t.Errorf("%q is a stat", data)
 		}
 		if rows, err := ParseIDMap(data); err == nil && len(rows) > strings.Count(string(data), "\n")+1 {
 			t.Errorf("%q: %v", data, rows)

@@ -48,14 +48,29 @@ func (p *Process) Close() {
 	buffers.Put(p.buf)
 }
 
-// Ended says whether the process has gone or is a zombie: then what else was asked of it failed for that reason.
+// Ended says whether the process has gone, is a zombie, or is becoming one: then what else was asked of it failed for that reason.
 func (p *Process) Ended() bool {
+	stat, err := p.stat()
+	if err != nil {
+		return Gone(err)
+	}
+	if stat.Exiting() {
+		return true
+	}
 	data, err := p.read("status")
 	if err != nil {
 		return Gone(err)
 	}
 	_, err = ParseStatus(data)
 	return Gone(err)
+}
+
+func (p *Process) stat() (Stat, error) {
+	data, err := p.read("stat")
+	if err != nil {
+		return Stat{}, err
+	}
+	return ParseStat(data)
 }
 
 // AwaitExec returns when no execve of the process is between the point of no return and its new credentials. Asking for a copy of a descriptor
@@ -141,11 +156,8 @@ func (p *Process) Cgroup() (string, error) {
 
 // StartTime reads when it started, in clock ticks after boot.
 func (p *Process) StartTime() (uint64, error) {
-	data, err := p.read("stat")
-	if err != nil {
-		return 0, err
-	}
-	return ParseStartTime(data)
+	stat, err := p.stat()
+	return stat.StartTime, err
 }
 
 // IDMap reads "uid_map" or "gid_map".
