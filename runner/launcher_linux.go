@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -49,8 +50,7 @@ func RunLauncher(args []string) int {
 		{"execute", execute}, // doesn't return
 	} {
 		if err := step.do(); err != nil {
-			failure := launcherFailure{Step: step.name, Errno: errnoOf(err), Message: err.Error()}
-			send(launcherReply{Failed: &failure})
+			fail(step.name, err)
 			return 1
 		}
 	}
@@ -70,6 +70,12 @@ func send(reply launcherReply, fds ...int) {
 	}
 	for unix.Sendmsg(daemonSocket, encode(reply), rights, nil, unix.MSG_NOSIGNAL) == unix.EINTR {
 	}
+}
+
+// fail says which step failed, and why, in a message that fits a packet.
+func fail(step string, err error) {
+	text := err.Error()
+	send(launcherReply{Failed: &launcherFailure{Step: step, Errno: errnoOf(err), Message: strings.ToValidUTF8(text[:min(len(text), maxPacket/8)], "?")}})
 }
 
 // descriptors closes what the daemon may have left open in spite of close-on-exec.

@@ -19,7 +19,7 @@ func serve() int {
 	unix.Umask(0o022)
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
-		send(launcherReply{Failed: &launcherFailure{Step: "uname", Errno: errnoOf(err), Message: err.Error()}})
+		fail("uname", err)
 		return 1
 	}
 	s := server{started: make(chan struct{}, 1), workers: map[int]uint64{}}

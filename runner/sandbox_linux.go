@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -63,8 +64,11 @@ type Sandbox struct {
 	all    map[uint64]*worker // those that the launcher has answered for and not yet reaped
 	asked  map[uint64]chan<- startedWorker
 
-	// gone is closed when no process of the sandbox is left; cleanErr is what its removal met, to be read after that.
+	// closing says that the launcher's end is wanted, or told to whoever started it.
+	closing atomic.Bool
+	// gone is closed when no process of the sandbox is left. To be read after that: how the launcher ended, and what removing the groups met.
 	gone     chan struct{}
+	ended    *os.ProcessState
 	cleanErr error
 }
 
@@ -101,6 +105,7 @@ func (s *Sandbox) Gone() <-chan struct{} { return s.gone }
 // One SIGKILL is enough, and one wait is the proof: when the first process of a PID namespace ends, the kernel kills every other process in
 // it and doesn't let the first one be reaped before all are (zap_pid_ns_processes; pid_namespaces(7)).
 func (s *Sandbox) Close(ctx context.Context) error {
+	s.closing.Store(true)
 	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sandbox: kill the launcher: %w", err)
 	}

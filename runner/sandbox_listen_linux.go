@@ -5,27 +5,32 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
-// listen hears what the launcher says until it says no more. Then the sandbox is over, whatever the reason: everything in it is killed, and
-// what is left of it on our side is cleaned up.
+// listen hears what the launcher says, until it says no more or ends. Then the sandbox is over, whatever the reason: everything in it is
+// killed, and what is left of it on our side is cleaned up.
 func (s *Sandbox) listen() {
-	err := s.hear()
-	s.link.file.Close()
-	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.config.Logger.Error("kill a launcher", "pid", s.process.Pid, "error", err)
-	}
-	state, waitErr := s.process.Wait()
-	if waitErr != nil {
+	s.link.deadline(time.Time{}) // that of the start; if this fails, so does the first receive
+	heard := make(chan error, 1)
+	go func() {
+		err := s.hear()
+		if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			s.config.Logger.Error("kill a launcher", "pid", s.process.Pid, "error", err)
+		}
+		heard <- err
+	}()
+	var waitErr error
+	if s.ended, waitErr = s.process.Wait(); waitErr != nil {
 		s.config.Logger.Error("wait for a launcher", "pid", s.process.Pid, "error", waitErr)
 	}
-	if !errors.Is(err, io.EOF) && !errors.Is(err, unix.ECONNRESET) { // reset: killed with something of ours unread
-		s.config.Logger.Error("sandbox: launcher", "pid", s.process.Pid, "error", err, "state", state)
+	// The socket's end would tell as well, but not if somebody else held the launcher's end of it.
+	s.link.deadline(time.Unix(1, 0))
+	err := <-heard
+	s.link.file.Close()
+	if !s.closing.Load() {
+		s.config.Logger.Error("a launcher has ended by itself", "pid", s.process.Pid, "error", err, "state", s.ended.String())
 	}
 	s.mu.Lock()
 	for _, w := range s.all {
@@ -45,9 +50,6 @@ func (s *Sandbox) listen() {
 
 // hear takes the launcher's messages until its socket ends.
 func (s *Sandbox) hear() error {
-	if err := s.link.deadline(time.Time{}); err != nil {
-		return err
-	}
 	for {
 		data, fds, err := s.link.receive()
 		if err != nil {
@@ -60,10 +62,10 @@ func (s *Sandbox) hear() error {
 		}
 		switch {
 		case reply.Started != nil:
-			s.started(*reply.Started, fds)
+			s.workerStarted(*reply.Started, fds)
 		case reply.Ended != nil:
 			closeAll(fds)
-			s.ended(*reply.Ended)
+			s.workerEnded(*reply.Ended)
 		default:
 			closeAll(fds)
 			return fmt.Errorf("%w: %s", ErrProtocol, data)
@@ -71,8 +73,8 @@ func (s *Sandbox) hear() error {
 	}
 }
 
-// started passes the answer on to who asked, if he still waits.
-func (s *Sandbox) started(reply workerStarted, fds []int) {
+// workerStarted passes the answer on to who asked, if he still waits.
+func (s *Sandbox) workerStarted(reply workerStarted, fds []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer, asked := s.asked[reply.Number]
@@ -91,7 +93,7 @@ func (s *Sandbox) started(reply workerStarted, fds []int) {
 	answer <- started // it has room
 }
 
-func (s *Sandbox) ended(reply workerEnded) {
+func (s *Sandbox) workerEnded(reply workerEnded) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.all[reply.Number]; w != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"syscall"
@@ -31,15 +32,23 @@ func Start(ctx context.Context, c Config) (*Sandbox, error) {
 	}
 	s := &Sandbox{config: c, slots: make(chan struct{}, c.MaxWorkers), all: map[uint64]*worker{}, asked: map[uint64]chan<- startedWorker{},
 		gone: make(chan struct{})}
+	// Cleaning up has its own bound: it is needed all the more when ctx has ended.
+	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), startLimit)
+	defer cancel()
 	if err := s.spawn(); err != nil {
-		return nil, errors.Join(err, s.removeGroups(ctx))
+		return nil, errors.Join(err, s.removeGroups(clean))
 	}
 	err := s.setUp(ctx)
+	s.closing.Store(err != nil)
 	go s.listen()
-	if err != nil {
-		return nil, errors.Join(err, s.Close(ctx))
+	if err == nil {
+		return s, nil
 	}
-	return s, nil
+	closeErr := s.Close(clean)
+	if errors.Is(err, io.EOF) && closeErr == nil { // it ended without a word
+		err = fmt.Errorf("%w: %s", err, s.ended)
+	}
+	return nil, errors.Join(err, closeErr)
 }
 
 // spawn starts the launcher in its new namespaces, with an empty environment and no descriptor but its socket.
