@@ -73,6 +73,51 @@ func scan(path string, visit func(line []byte) error) (tail []byte, err error) {
 	}
 }
 
+// scanBack calls visit with every whole line of a file from the last to the first, and gives the bytes behind the last newline. Opening a long
+// log reads no more of it than it needs.
+func scanBack(path string, visit func(line []byte) error) (tail []byte, err error) {
+	const block = 64 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// held are the bytes from at on whose line isn't delivered.
+	var held []byte
+	for at, last := info.Size(), true; ; {
+		newline := bytes.LastIndexByte(held, '\n')
+		if newline < 0 && at > 0 {
+			if len(held) > maxLine {
+				return nil, fmt.Errorf("%s: a line of more than %d bytes", path, maxLine)
+			}
+			more := make([]byte, min(block, at), min(block, at)+int64(len(held)))
+			at -= int64(len(more))
+			if _, err := file.ReadAt(more, at); err != nil {
+				return nil, err
+			}
+			held = append(more, held...)
+			continue
+		}
+		line := held[newline+1:]
+		switch {
+		case last:
+			tail, last = bytes.Clone(line), false
+		default:
+			if err := visit(line); err != nil {
+				return tail, err
+			}
+		}
+		if newline < 0 {
+			return tail, nil
+		}
+		held = held[:newline]
+	}
+}
+
 // syncDir makes a directory's entries durable: without it a new file may be gone after a crash although its data was synced.
 func syncDir(dir string) error {
 	file, err := os.Open(dir)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -197,8 +198,8 @@ func TestOpenRefusesATamperedEnd(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Replace(string(data), "honest", "forged", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "record 2") {
-		t.Errorf("Open = %v; want an error that names record 2", err)
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "the last record: its bytes don't have the hash") {
+		t.Errorf("Open = %v; want an error that says what is wrong", err)
 	}
 }
 
@@ -218,6 +219,35 @@ func TestUnfinishedExecs(t *testing.T) {
 	got := l.Unfinished()
 	if len(got) != 2 || got[0].Exec != "1" || got[1].Exec != "4" {
 		t.Errorf("Unfinished = %+v, want 1 and 4", got)
+	}
+}
+
+// TestScanBackIsScanReversed on files whose lines lie across blocks in every way.
+func TestScanBackIsScanReversed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for _, text := range []string{
+		"", "\n", "a", "a\n", "a\nb", "\n\n", "a\n\nb\n", strings.Repeat("x", 64<<10) + "\n", strings.Repeat("y", 64<<10-1) + "\nz\n",
+		strings.Repeat(strings.Repeat("line ", 200)+"\n", 500) + "tail", strings.Repeat("\n", 200_000), strings.Repeat("w", 300_000) + "\nv",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var forth, back []string
+		tail, err := scan(path, func(line []byte) error { forth = append(forth, string(line)); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		backTail, err := scanBack(path, func(line []byte) error { back = append(back, string(line)); return nil })
+		slices.Reverse(back)
+		if err != nil || string(tail) != string(backTail) || !slices.Equal(forth, back) {
+			t.Errorf("%.20q…: %d lines and tail %.20q, back %d and %.20q, %v", text, len(forth), tail, len(back), backTail, err)
+		}
+	}
+	if err := os.WriteFile(path, make([]byte, 2*maxLine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := scanBack(path, func([]byte) error { return nil }); err == nil {
+		t.Error("an endless line: no error")
 	}
 }
 

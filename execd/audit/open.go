@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -77,34 +76,32 @@ func (w *writer) start() error {
 	}})
 }
 
-// findEnd reads the last file. A file without a whole line is what a crash in a rotation leaves: the chain then ends in the one before.
+// findEnd reads the last record. A file without a whole line is what a crash in a rotation leaves: the chain then ends in the one before.
 func findEnd(files []logFile) (end position, tail []byte, err error) {
 	for i, file := range slices.Backward(files) {
-		end = position{path: file.path, last: file.first - 1, prev: origin}
-		tail, err = scan(file.path, func(line []byte) error {
-			e, err := parseLine(line)
-			switch {
-			case err != nil:
-			case e.Sequence != end.last+1:
-				err = fmt.Errorf("its number is %d", e.Sequence)
-			case e.Prev != end.prev && (end.size > 0 || file.first == 1):
-				err = errors.New("it doesn't follow the record before")
-			}
-			if err != nil {
-				return fmt.Errorf("%s: record %d: %w", file.path, end.last+1, err)
-			}
-			end.size += int64(len(line)) + 1
-			end.last, end.prev = e.Sequence, digestOf(line)
-			return nil
-		})
-		if err != nil || end.size > 0 {
-			return end, tail, err
+		info, err := os.Stat(file.path)
+		if err != nil {
+			return end, nil, err
 		}
-		if i == 0 {
-			if file.first != 1 {
-				return end, tail, fmt.Errorf("%s: empty, and the files before it are gone", file.path)
+		end = position{path: file.path, size: info.Size(), last: file.first - 1, prev: origin}
+		tail, err = scanBack(file.path, func(line []byte) error {
+			e, err := parseLine(line)
+			if err != nil {
+				return fmt.Errorf("%s: the last record: %w", file.path, err)
 			}
+			end.last, end.prev = e.Sequence, digestOf(line)
+			return errStop
+		})
+		end.size -= int64(len(tail))
+		switch {
+		case errors.Is(err, errStop):
 			return end, tail, nil
+		case err != nil:
+			return end, tail, err
+		case i == 0 && file.first == 1:
+			return end, tail, nil
+		case i == 0:
+			return end, tail, fmt.Errorf("%s: empty, and the files before it are gone", file.path)
 		}
 		if err := os.Remove(file.path); err != nil {
 			return end, nil, err
@@ -113,46 +110,45 @@ func findEnd(files []logFile) (end position, tail []byte, err error) {
 	return end, tail, nil
 }
 
-// findUnfinished looks for releases without an ending, back to the last start record that a daemon wrote: a daemon settles what the one before
-// it left before it writes its own start.
+// findUnfinished looks for releases without an ending, back to the last start record: a daemon settles what the one before it left before it
+// writes its own start. The records on the way must be whole and follow one another.
 func findUnfinished(files []logFile) ([]Unfinished, error) {
-	var later []map[string]Unfinished
+	var unfinished []Unfinished
 	ended := map[string]bool{}
+	var after *entry
 	for _, file := range slices.Backward(files) {
-		open, started := map[string]Unfinished{}, false
-		_, err := scan(file.path, func(line []byte) error {
+		_, err := scanBack(file.path, func(line []byte) error {
 			e, err := parseLine(line)
-			if err != nil {
-				return nil // named by findEnd or Verify; an unreadable record ends nothing
+			switch {
+			case err != nil:
+			case after != nil && after.Sequence != e.Sequence+1:
+				err = fmt.Errorf("%d follows %d", after.Sequence, e.Sequence)
+			case after != nil && after.Prev != digestOf(line):
+				err = fmt.Errorf("record %d doesn't follow record %d as it is", after.Sequence, e.Sequence)
 			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", file.path, err)
+			}
+			after = &e
 			switch e.Type {
 			case TypeStart:
-				clear(open)
-				started = true
+				return errStop
 			case TypeRelease:
-				open[e.Exec] = Unfinished{Exec: e.Exec, Sandbox: e.Sandbox, Sequence: e.Sequence}
+				if !ended[e.Exec] {
+					unfinished = append(unfinished, Unfinished{Exec: e.Exec, Sandbox: e.Sandbox, Sequence: e.Sequence})
+				}
 			case TypeOutcome, TypeInterrupted:
-				delete(open, e.Exec)
 				ended[e.Exec] = true
 			}
 			return nil
 		})
-		if err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
-		later = append(later, open)
-		if started {
+		if errors.Is(err, errStop) {
 			break
 		}
-	}
-	var unfinished []Unfinished
-	for _, open := range later {
-		for id, u := range open {
-			if !ended[id] {
-				unfinished = append(unfinished, u)
-			}
+		if err != nil && !errors.Is(err, os.ErrNotExist) { // findEnd has taken an empty file away
+			return nil, err
 		}
 	}
-	slices.SortFunc(unfinished, func(a, b Unfinished) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	slices.Reverse(unfinished)
 	return unfinished, nil
 }
