@@ -17,6 +17,9 @@ type Config struct {
 	StateDir string
 	// AuditDir is where the audit log is; empty: the folder "audit" of StateDir.
 	AuditDir string
+	// AuditSlots is how many logs there may be: a service whose log another process writes takes the next, "audit.2" and so on. 1 for a daemon,
+	// which has the log to itself or doesn't start; more for commands that embed a service and may run at the same time. Each log has its own chain.
+	AuditSlots int
 	// PolicyDir is a bundle's directory; empty: the built-in one.
 	PolicyDir string
 	// ProfileDir has the seccomp profiles that type Localhost names; empty: none.
@@ -80,8 +83,8 @@ func DefaultConfig(stateDir string) Config {
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
 		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
-		AuditFileBytes: 64 << 20,
-		Logger:         slog.New(slog.DiscardHandler),
+		AuditSlots: 1, AuditFileBytes: 64 << 20,
+		Logger: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -121,6 +124,7 @@ func (c Config) Validate() error {
 	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
+	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
 	period("QueueTimeout", c.QueueTimeout)
 	period("DecisionTimeout", c.DecisionTimeout)

@@ -16,6 +16,7 @@ func TestValidateNamesTheField(t *testing.T) {
 	for field, change := range map[string]func(*Config){
 		"StateDir":        func(c *Config) { c.StateDir = "relative" },
 		"AuditDir":        func(c *Config) { c.AuditDir = "./x" },
+		"AuditSlots":      func(c *Config) { c.AuditSlots = 0 },
 		"PolicyDir":       func(c *Config) { c.PolicyDir = "x" },
 		"ProfileDir":      func(c *Config) { c.ProfileDir = "x" },
 		"RunnerPath":      func(c *Config) { c.RunnerPath = "x" },

@@ -2,13 +2,34 @@ package execd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy/engine"
 )
+
+// openLog opens the first log that no other process writes.
+func openLog(c Config) (*audit.Log, error) {
+	for slot := 1; ; slot++ {
+		dir := c.auditDir()
+		if slot > 1 {
+			dir += "." + strconv.Itoa(slot)
+		}
+		log, err := audit.Open(dir, audit.Options{FileBytes: c.AuditFileBytes})
+		switch {
+		case err == nil:
+			return log, nil
+		case !errors.Is(err, audit.ErrLocked):
+			return nil, err
+		case slot == c.AuditSlots:
+			return nil, fmt.Errorf("%w; reach the daemon that has it by its socket, or choose another directory", err)
+		}
+	}
+}
 
 // reloaded records a reload, and one that didn't come to be.
 func (s *Service) reloaded(status engine.Status) {

@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,6 +41,29 @@ func TestReloadsAreRecorded(t *testing.T) {
 	at := slices.IndexFunc(records, func(r audit.Record) bool { return r.Type == audit.TypeReload })
 	if at < 0 || records[at].Message == "" || records[at].Daemon.Revision != records[0].Daemon.Revision {
 		t.Errorf("no record of the stale reload in %+v", records)
+	}
+}
+
+// TestAuditSlots: a second service on the same state is refused, or takes the next log where that is wanted.
+func TestAuditSlots(t *testing.T) {
+	c := testConfig(t)
+	first, err := audit.Open(c.auditDir(), audit.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if _, err := New(t.Context(), c); !errors.Is(err, audit.ErrLocked) {
+		t.Fatalf("a second writer: %v", err)
+	}
+	c.AuditSlots = 2
+	second := start(t, c)
+	if got := second.Status().Audit.Directory; got != c.auditDir()+".2" {
+		t.Errorf("the second log is %s", got)
+	}
+	mustBe(t, second.Exec(t.Context(), command("true"), Options{}), OutcomeOK)
+	if log, err := openLog(c); !errors.Is(err, audit.ErrLocked) {
+		log.Close()
+		t.Errorf("a third of two: %v", err)
 	}
 }
 

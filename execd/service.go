@@ -78,7 +78,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0)); err != nil {
 		return nil, err
 	}
-	if s.log, err = audit.Open(c.auditDir(), audit.Options{FileBytes: c.AuditFileBytes}); err != nil {
+	if s.log, err = openLog(c); err != nil {
 		return nil, err
 	}
 	s.metrics = newMetrics(s)

@@ -47,8 +47,9 @@ type SandboxesStatus struct {
 
 // AuditStatus is how the log is.
 type AuditStatus struct {
-	Sequence int64  `json:"sequence"`
-	Error    string `json:"error,omitempty"`
+	Directory string `json:"directory"`
+	Sequence  int64  `json:"sequence"`
+	Error     string `json:"error,omitempty"`
 }
 
 // Status says how the service is.
@@ -63,7 +64,7 @@ func (s *Service) Status() Status {
 		},
 		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
 		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined},
-		Audit:     AuditStatus{Sequence: s.log.Last()},
+		Audit:     AuditStatus{Directory: s.log.Dir(), Sequence: s.log.Last()},
 	}
 	if err := s.log.Err(); err != nil {
 		status.Audit.Error = sentence(err)

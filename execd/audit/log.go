@@ -124,6 +124,9 @@ func (l *Log) ask(ctx context.Context, r *request) (int64, error) {
 // Unfinished are the execs that were released and whose outcome the log doesn't have, as Open found them: their daemon died, and they with it.
 func (l *Log) Unfinished() []Unfinished { return l.unfinished }
 
+// Dir is the log's directory.
+func (l *Log) Dir() string { return l.dir }
+
 // Err is why the log is broken, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()
