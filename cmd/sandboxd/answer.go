@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 
@@ -29,16 +30,21 @@ func (a *answer) register(f *flagSet) {
 	f.BoolVar(&a.explain, "explain", false, "print the verdict, or the reasons of a no, as a table on stderr")
 }
 
-// sink passes output through as it comes, or nil when the reply is printed whole.
-func (a *answer) sink(p *program) execd.Sink {
+// sink passes output through as it comes, or nil when the reply is printed whole. gone is called when nobody reads it any more.
+func (a *answer) sink(p *program, gone func()) execd.Sink {
 	if a.json {
 		return nil
 	}
-	return passThrough{p}
+	// With a handler a write to a pipe without a reader is an error; without one the signal would end us, and no outcome would be recorded.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return passThrough{p, gone}
 }
 
 // passThrough writes the child's bytes to our own streams, unchanged.
-type passThrough struct{ p *program }
+type passThrough struct {
+	p    *program
+	gone func()
+}
 
 func (passThrough) Decision(policy.Decision) {}
 
@@ -47,7 +53,9 @@ func (t passThrough) Output(stream string, chunk []byte) {
 	if stream == "stderr" {
 		to = t.p.stderr
 	}
-	_, _ = to.Write(chunk) // a reader that went away is no reason to change the outcome
+	if _, err := to.Write(chunk); err != nil {
+		t.gone() // as a shell's pipe would: nothing goes on that nobody wants
+	}
 }
 
 func (a *answer) show(p *program, reply execd.Reply) error {

@@ -97,7 +97,9 @@ func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, service.Close()) }()
-	reply, err := service.Exec(ctx, action, data, a.sink(p), a.explain)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	reply, err := service.Exec(ctx, action, data, a.sink(p, cancel), a.explain)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -42,7 +43,7 @@ func (l *place) registerEmbedded(f *flagSet) {
 	f.StringVar(&l.config.ProfileDir, "profiles", "", "`directory` of the seccomp profiles that type Localhost names")
 	f.StringVar(&l.config.RunnerPath, "runner", "", "`path` of sandboxd-runner (beside this program unless given)")
 	f.StringVar(&l.state, "state", "", "`directory` of its own files (/var/lib/sandboxd as root, else $XDG_STATE_HOME/sandboxd)")
-	f.StringVar(&l.audit, "audit", "", "`directory` of the audit log (audit in the state directory unless given)")
+	f.StringVar(&l.audit, "audit", "", "`directory` of the audit log (audit in the state directory unless given); a second exec at the same time writes to directory.2")
 	f.Var(&l.show, "show", "host `path` that sandboxes see read-only, besides the system directories; again for more")
 }
 
@@ -96,11 +97,29 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		return nil, err
 	}
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.MaxWorkers = 0, 1, 0, 1
-	s, err := execd.New(ctx, config)
-	if err != nil {
-		return nil, err
+	return openEmbedded(ctx, config)
+}
+
+// mostLogs is how many embedded services may run at once with one --audit.
+const mostLogs = 64
+
+// openEmbedded starts a service in this process. A log has one writer, so that a second process at the same time writes a log of its own beside
+// the first, DIR.2, and so on; each verifies by itself.
+func openEmbedded(ctx context.Context, config execd.Config) (service, error) {
+	if config.AuditDir == "" {
+		config.AuditDir = filepath.Join(config.StateDir, "audit")
 	}
-	return &embedded{service: s, stop: config.StopTimeout}, nil
+	first := config.AuditDir
+	for n := 2; ; n++ {
+		s, err := execd.New(ctx, config)
+		if err == nil {
+			return &embedded{service: s, stop: config.StopTimeout}, nil
+		}
+		if !errors.Is(err, audit.ErrLocked) || n > mostLogs {
+			return nil, err
+		}
+		config.AuditDir = fmt.Sprintf("%s.%d", first, n)
+	}
 }
 
 // stateDir is where a service keeps its own files.
