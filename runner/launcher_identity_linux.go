@@ -11,49 +11,64 @@ import (
 // child less than itself, and with no way to gain others.
 func (l *launcher) identity() error {
 	keep := l.plan.WorkerCapabilities()
-	// The bounding set first: it takes CAP_SETPCAP, and from here no file can give more back.
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		// First: it takes CAP_SETPCAP, and from here no file can give more back.
+		{"bounding", func() error { return dropBoundingExcept(keep) }},
+		{"ids", l.become},
+		{"capabilities", func() error { return capset(keep) }},
+		// Last of the capabilities, since it takes them in two other sets.
+		{"ambient", func() error { return raiseAmbient(keep) }},
+		// The change of ids may have made us dumpable again.
+		{"dumpable", func() error { return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }},
+		{"no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
+	} {
+		if sabotaged("launcher.identity." + step.name) {
+			continue
+		}
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+func dropBoundingExcept(keep uint64) error {
 	for capability := uintptr(0); ; capability++ {
 		if keep>>capability&1 != 0 {
 			continue
 		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 		if err == unix.EINVAL { // above the last one that this kernel has
-			break
+			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("drop capability %d from the bounding set: %w", capability, err)
+			return fmt.Errorf("capability %d: %w", capability, err)
 		}
 	}
-	if !l.plan.UserNamespace() {
-		if err := l.become(); err != nil {
-			return err
-		}
-	}
-	if err := capset(keep); err != nil {
-		return err
-	}
-	// Ambient, so that they are there after execve: for us as "serve", and for the workers.
+}
+
+// raiseAmbient has capabilities survive execve: ours as "serve", and that of the workers. no_new_privs doesn't stand against it: nothing is gained.
+func raiseAmbient(keep uint64) error {
 	for capability := uintptr(0); capability < 64; capability++ {
 		if keep>>capability&1 == 0 {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, capability, 0, 0); err != nil {
-			return fmt.Errorf("raise ambient capability %d: %w", capability, err)
+			return fmt.Errorf("capability %d: %w", capability, err)
 		}
-	}
-	// The change of ids may have made us dumpable again.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("PR_SET_DUMPABLE: %w", err)
-	}
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("PR_SET_NO_NEW_PRIVS: %w", err)
 	}
 	return nil
 }
 
 // become changes the ids of this thread: groups first and the uid last, since that is what takes the privilege to do so. Raw system calls, as
-// the Go ones change every thread or fail.
+// the Go ones change every thread or fail. In a user namespace of one id there is nobody else to be.
 func (l *launcher) become() error {
+	if l.plan.UserNamespace() {
+		return nil
+	}
 	if err := unix.Prctl(unix.PR_SET_KEEPCAPS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("PR_SET_KEEPCAPS: %w", err)
 	}

@@ -49,6 +49,9 @@ func RunLauncher(args []string) int {
 		{"identity", l.identity},
 		{"execute", execute}, // doesn't return
 	} {
+		if sabotaged("launcher." + step.name) {
+			continue
+		}
 		if err := step.do(); err != nil {
 			fail(step.name, err)
 			return 1
