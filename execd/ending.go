@@ -27,7 +27,7 @@ func (w *walk) fail(err error) Reply {
 	reply.TreeEmpty = exit == nil || exit.TreeEmpty
 	reply.Message = sentence(err)
 	if outcome == OutcomeNotStarted {
-		reply.Errno = errnoName(err)
+		reply.Message, reply.Errno = w.whyNotStarted(err), errnoName(err)
 	}
 	var denied *deniedError
 	if errors.As(err, &denied) {

@@ -85,7 +85,7 @@ func (w *walk) prepare() (err error) {
 	if w.program, err = newProgram(w.request); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(w.ctx, w.service.config.GateTimeout)
+	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
 	w.box.used = true
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
@@ -148,7 +148,7 @@ func (w *walk) release() error {
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
-	started, cancel := context.WithTimeout(w.clock, w.service.config.GateTimeout)
+	started, cancel := context.WithTimeoutCause(w.clock, w.service.config.GateTimeout, errExecve)
 	defer cancel()
 	if err := w.child.Started(started); err != nil {
 		var step *runner.StepError

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -275,5 +277,47 @@ func BenchmarkExec(b *testing.B) {
 	r.Sandbox = box.id
 	for b.Loop() {
 		mustBe(b, s.Exec(b.Context(), r, Options{}), OutcomeOK)
+	}
+}
+
+// logReader looks into the log at the moment of the first output.
+type logReader struct {
+	t    *testing.T
+	dir  string
+	once sync.Once
+	// seen is the log as it was then.
+	seen []byte
+}
+
+func (l *logReader) Decision(policy.Decision) {}
+
+func (l *logReader) Output(string, []byte) {
+	l.once.Do(func() {
+		paths, err := filepath.Glob(filepath.Join(l.dir, "audit-*.jsonl"))
+		if err != nil || len(paths) != 1 {
+			l.t.Errorf("log files %q, %v", paths, err)
+			return
+		}
+		if l.seen, err = os.ReadFile(paths[0]); err != nil {
+			l.t.Error(err)
+		}
+	})
+}
+
+// TestRecordedBeforeReleased: by the time the program has said anything, its release is in the log, and the log's own account is that the disk
+// has it.
+func TestRecordedBeforeReleased(t *testing.T) {
+	c := testConfig(t)
+	s := start(t, c)
+	reader := &logReader{t: t, dir: c.auditDir()}
+	reply := s.Exec(t.Context(), shell("echo first; sleep 0.2"), Options{Sink: reader})
+	mustBe(t, reply, OutcomeOK)
+	want := fmt.Sprintf(`{"seq":%d,`, reply.AuditSequence)
+	at := bytes.Index(reader.seen, []byte(want))
+	if at < 0 || !bytes.Contains(reader.seen[at:], []byte(`"type":"release","exec":"`+reply.ID+`"`)) || bytes.Contains(reader.seen, []byte(`"type":"outcome"`)) {
+		t.Errorf("at the first output the log was\n%s", reader.seen)
+	}
+	if s.log.Last() < reply.AuditSequence {
+		t.Errorf("the disk has records up to %d, the release is %d", s.log.Last(), reply.AuditSequence)
 	}
 }

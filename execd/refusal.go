@@ -2,7 +2,9 @@ package execd
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
@@ -76,7 +78,7 @@ func (w *walk) outcomeOf(err error) Outcome {
 			Control: step.Step, Want: step.Want, Got: step.Got, Evidence: policy.EvidenceProbe,
 		})
 		return OutcomeMismatch
-	case errors.As(err, &step) && (step.Step == "execve" || step.Step == "chdir"):
+	case errors.As(err, &step) && (step.Step == stepExecve || step.Step == stepChdir):
 		return OutcomeNotStarted
 	case w.ctx.Err() != nil:
 		return OutcomeCancelled
@@ -84,3 +86,32 @@ func (w *walk) outcomeOf(err error) Outcome {
 		return OutcomeInfra
 	}
 }
+
+// whyNotStarted says in a person's words why the program could not be executed.
+func (w *walk) whyNotStarted(err error) string {
+	var step *runner.StepError
+	if !errors.As(err, &step) {
+		return sentence(err)
+	}
+	if step.Step == stepChdir {
+		return sentence(fmt.Errorf("directory %s: %w", w.program.Cwd, step.Errno))
+	}
+	target := w.program.Argv[0]
+	switch {
+	case step.Errno == syscall.ENOENT && w.released:
+		return sentence(fmt.Errorf("%s: its interpreter: %w", target, step.Errno)) // the file itself was opened before the gate
+	case step.Errno == syscall.ENOEXEC:
+		return sentence(fmt.Errorf("%s: %w: neither a program for this machine nor a script that begins with #!", target, step.Errno))
+	case step.Errno == syscall.EACCES:
+		return sentence(fmt.Errorf("%s: %w: not an executable file", target, step.Errno))
+	case step.Errno == 0:
+		return sentence(err)
+	}
+	return sentence(fmt.Errorf("%s: %w", target, step.Errno))
+}
+
+// The steps whose failure is the request's and not ours.
+const (
+	stepExecve = "execve"
+	stepChdir  = "chdir"
+)

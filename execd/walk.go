@@ -47,6 +47,8 @@ type walk struct {
 // The reasons for which a clock ends.
 var (
 	errDeadline = errors.New("the time limit is over")
+	errGate     = errors.New("no worker was free, or the child didn't reach its gate, in time")
+	errExecve   = errors.New("the child didn't execute its program in time")
 	errStopping = errors.New("the daemon is stopping")
 	errSink     = errors.New("whoever listened to the output failed")
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// redacted stands where something secret was.
-const redacted = "[redacted]"
+// redacted stands where something secret was. No rule takes it apart when it comes upon it.
+const redacted = "<redacted>"
 
 // What is kept of a command line: arguments, and bytes of each.
 const (

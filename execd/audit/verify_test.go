@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 )
 
 // TestVerifyNamesTheFirstBadRecord edits a log of eight records in every way at every place.
@@ -148,4 +149,36 @@ func TestOneRecordOneLine(t *testing.T) {
 	if report := mustVerify(t, dir); !report.OK() || report.Records != 1 {
 		t.Errorf("Verify = %+v", report)
 	}
+}
+
+// FuzzVerify: whatever a file has in it, Verify and Open come back with a word; what verifies can be opened and gone on with.
+func FuzzVerify(f *testing.F) {
+	line, _ := appendLine(nil, 1, time.Unix(0, 0), origin, []byte(`,"type":"start"`))
+	f.Add([]byte{})
+	f.Add(line)
+	f.Add(line[:len(line)-3])
+	f.Add(append(line, '\n'))
+	f.Add([]byte("{}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, fileName(1)), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		report := mustVerify(t, dir)
+		l, err := Open(dir, Options{})
+		if !report.OK() {
+			if err == nil {
+				l.Close()
+			}
+			return
+		}
+		if err != nil {
+			t.Fatalf("verified with %+v, and Open: %v", report, err)
+		}
+		mustAppend(t, l, Record{Type: TypeDecision})
+		l.Close()
+		if after := mustVerify(t, dir); !after.OK() || after.Last <= report.Last || after.TornBytes != 0 {
+			t.Errorf("%+v became %+v", report, after)
+		}
+	})
 }
