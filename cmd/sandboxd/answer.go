@@ -21,8 +21,6 @@ type answer struct {
 	json    bool // the whole reply on stdout, in place of the output
 	explain bool // verdict or reasons as a table on stderr
 	value   bool // a returned value on stdout, after the output
-	program string
-	cwd     string
 }
 
 func (a *answer) register(f *flagSet) {
@@ -69,7 +67,7 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValue.Kind() != 'n' {
 		fmt.Fprintf(p.stdout, "%s\n", reply.ReturnValue)
 	}
-	for _, note := range a.notes(reply) {
+	for _, note := range notes(reply) {
 		p.complain(errors.New(note))
 	}
 	// What the host lacks and policy accepted. A program's stderr is its own where nobody looks at it; --explain and --json always tell.
@@ -103,9 +101,9 @@ func printJSON(to *os.File, value any) error {
 }
 
 // notes say what a person can't see from output and exit status alone, and what to do about it.
-func (a *answer) notes(r execd.Reply) []string {
+func notes(r execd.Reply) []string {
 	var lines []string
-	if text := a.ending(r); text != "" {
+	if text := ending(r); text != "" {
 		lines = append(lines, text)
 	}
 	for _, stream := range []struct {
@@ -135,7 +133,7 @@ func ran(o execd.Outcome) bool {
 	return true
 }
 
-func (a *answer) ending(r execd.Reply) string {
+func ending(r execd.Reply) string {
 	switch r.Outcome {
 	case execd.OutcomeOK, execd.OutcomeError:
 		return ""
@@ -159,23 +157,20 @@ func (a *answer) ending(r execd.Reply) string {
 	case execd.OutcomeMismatch:
 		return mismatch(r)
 	case execd.OutcomeNotStarted:
-		return a.notStarted(r)
+		return notStarted(r)
 	case execd.OutcomeCancelled:
 		return "cancelled"
 	}
 	return fmt.Sprintf("%s: %s", r.Outcome, r.Message)
 }
 
-// notStarted names what of the request couldn't be had.
-func (a *answer) notStarted(r execd.Reply) string {
-	what := a.program
-	if strings.Contains(r.Message, "chdir") {
-		what = "--cwd " + a.cwd
+// notStarted says what couldn't be had, and what there is.
+func notStarted(r execd.Reply) string {
+	text := "not_started: " + r.Message
+	if r.Errno == "ENOENT" {
+		text += "; a sandbox sees the system directories, /tmp, /work and what --show names"
 	}
-	if r.Errno == "" {
-		return fmt.Sprintf("not_started: %s: %s", what, r.Message)
-	}
-	return fmt.Sprintf("not_started: %s: %s in the sandbox; it sees the system directories, /tmp, /work and what --show names", what, r.Errno)
+	return text
 }
 
 func denial(reasons []policy.Reason) string {

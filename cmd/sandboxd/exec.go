@@ -55,7 +55,6 @@ func (p *program) exec(ctx context.Context, flags *flagSet, args []string) (int,
 	if body.Command, err = what.command(flags.Args()); err != nil {
 		return 0, err
 	}
-	answer.program, answer.cwd = flags.Arg(0), what.cwd
 	input, err := p.readStdin(ctx, stdin)
 	if err != nil {
 		return 0, err

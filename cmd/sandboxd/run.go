@@ -26,7 +26,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 	var (
 		where  place
 		what   spec
-		answer = answer{value: true, program: "python3"}
+		answer = answer{value: true}
 		inputs string
 	)
 	flags.StringVar(&inputs, "inputs", "", "the program's inputs, as `JSON`, @FILE or a path")
@@ -44,7 +44,6 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		return 0, err
 	}
 	body := runBody{Cwd: what.cwd}
-	answer.cwd = what.cwd
 	if body.common, err = what.common(); err != nil {
 		return 0, err
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/sandboxd/sandboxd/execd"
-	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -97,30 +96,16 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		return nil, err
 	}
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.MaxWorkers = 0, 1, 0, 1
-	return openEmbedded(ctx, config)
+	config.AuditSlots = mostLogs
+	s, err := execd.New(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &embedded{service: s, stop: config.StopTimeout}, nil
 }
 
-// mostLogs is how many embedded services may run at once with one --audit.
+// mostLogs is how many commands may embed a service at once on one audit directory.
 const mostLogs = 64
-
-// openEmbedded starts a service in this process. A log has one writer, so that a second process at the same time writes a log of its own beside
-// the first, DIR.2, and so on; each verifies by itself.
-func openEmbedded(ctx context.Context, config execd.Config) (service, error) {
-	if config.AuditDir == "" {
-		config.AuditDir = filepath.Join(config.StateDir, "audit")
-	}
-	first := config.AuditDir
-	for n := 2; ; n++ {
-		s, err := execd.New(ctx, config)
-		if err == nil {
-			return &embedded{service: s, stop: config.StopTimeout}, nil
-		}
-		if !errors.Is(err, audit.ErrLocked) || n > mostLogs {
-			return nil, err
-		}
-		config.AuditDir = fmt.Sprintf("%s.%d", first, n)
-	}
-}
 
 // stateDir is where a service keeps its own files.
 func (l *place) stateDir(getenv func(string) string) (string, error) {
