@@ -60,6 +60,7 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 	if err != nil {
 		return seccomp.Filter{}, &RefusedError{Field: field, Message: fmt.Sprintf("%s: %v", key.name, err), HowTo: "correct the profile"}
 	}
+	loaded.Kernel = key.kernel // what the rules' minKernel is held against
 	filter, err := seccomp.NewFilter(key.name, loaded, key.arch)
 	if err != nil {
 		return seccomp.Filter{}, &RefusedError{Field: field, Message: err.Error(), HowTo: "correct the profile"}

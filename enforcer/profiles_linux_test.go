@@ -40,6 +40,11 @@ func TestLocalhostProfile(t *testing.T) {
 	if err != nil || edited.Digest() == plan.Digest() {
 		t.Errorf("an edited profile gives the old plan (%v)", err)
 	}
+	// A rule for newer kernels is held against this one, not refused for want of it.
+	write("newer.json", strings.Replace(allowProfile, `"names"`, `"includes":{"minKernel":"4.8"},"names"`, 1))
+	if _, err := Build(localhost("newer.json"), fixedHost(), fixedSandbox(), Profiles{Dir: dir}); err != nil {
+		t.Errorf("a profile with minKernel: %v", err)
+	}
 }
 
 func TestLocalhostProfileStaysInItsDirectory(t *testing.T) {
