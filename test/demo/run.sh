@@ -52,7 +52,7 @@ status() {
 	out=$(<"$private/out") err=$(<"$private/err")
 }
 # field NAME: the value of a plain field of the reply in $out.
-field() { grep -o "\"$1\":[^,}]*" <<<"$out" | head -n 1 | cut -d: -f2- | tr -d '"'; }
+field() { [[ $out =~ \"$1\":\"?([^,\"}]*) ]] && printf '%s' "${BASH_REMATCH[1]}"; }
 
 chmod 0755 "$shown"
 install -m 0755 "$bin/probe" "$shown/probe"
@@ -64,7 +64,8 @@ fi
 install -m 0666 "$here/carpenter.txt" "$shown/writable"
 
 printf '%ssandboxd%s: a control that says it is on, is on, and here is the evidence; else nothing runs.\n' "$bold" "$plain"
-"$bin/sandboxd" doctor | head -n 1
+status "$bin/sandboxd" doctor
+head -n 1 <<<"$out"
 
 part '1. A Python program over a real text, with inputs and a returned value'
 inputs="{\"path\":\"$shown/carpenter.txt\",\"letters\":5,\"top\":4}"
