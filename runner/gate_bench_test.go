@@ -103,7 +103,8 @@ func gated(b *testing.B, s *Sandbox, host enforcer.Host, plan enforcer.Plan, rea
 	}
 	if readBack {
 		state, err := enforcer.ObserveStarted(c.PID(), host)
-		if v := enforcer.CheckStarted(plan, c.Expect(), state); !errors.Is(err, os.ErrProcessDone) && (err != nil || !v.Held()) {
+		over := errors.Is(err, os.ErrProcessDone)
+		if v := enforcer.CheckStarted(plan, c.Expect(), state); !over && (err != nil || !v.Held()) {
 			b.Error(err, v.Failed())
 		}
 	}
