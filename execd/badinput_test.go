@@ -64,7 +64,7 @@ func TestBadInput(t *testing.T) {
 			} else if reply := got.reply(t); string(reply.Outcome)+" "+reply.Errno != row.want {
 				t.Errorf("%s, want %s", got.body, row.want)
 			}
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("took %s", took)
 			}
 		})
@@ -179,7 +179,7 @@ func TestSlowClients(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(got), row.want) || row.want == "" && strings.HasPrefix(string(got), "HTTP/1.1 200") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: given up after %s", name, took)
 		}
 	}

@@ -65,7 +65,7 @@ func TestExec(t *testing.T) {
 			if ran := row.want != OutcomeNotStarted; ran && (!reply.Verdict.Held || reply.Verdict.Evidence.Kernel == 0) {
 				t.Errorf("verdict %+v", reply.Verdict)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("took %s", took)
 			}
 		})
@@ -75,7 +75,7 @@ func TestExec(t *testing.T) {
 func TestTimeoutKeepsWhatWasWritten(t *testing.T) {
 	s := start(t, testConfig(t))
 	r := shell("echo before; setsid sleep 100 & trap '' TERM; echo after; sleep 100")
-	r.Limits.TimeoutSeconds = 0.5
+	r.Limits.TimeoutSeconds = 1.5
 	began := time.Now()
 	reply := s.Exec(t.Context(), r, Options{})
 	mustBe(t, reply, OutcomeTimeout)
@@ -83,7 +83,7 @@ func TestTimeoutKeepsWhatWasWritten(t *testing.T) {
 	if string(stdout) != "before\nafter\n" || !reply.TimedOut || !reply.TreeEmpty || reply.ExitCode != nil {
 		t.Errorf("reply %+v, stdout %q", reply, stdout)
 	}
-	if took := time.Since(began); took < 500*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(began); took < 1500*time.Millisecond || took > 15*time.Second {
 		t.Errorf("took %s", took)
 	}
 }

@@ -58,7 +58,7 @@ func TestBusyAtOnce(t *testing.T) {
 	began := time.Now()
 	got := d.do(t, "POST", "/v1/exec", `{"command":{"argv":["true"]}}`)
 	took := time.Since(began)
-	if e := got.failure(t); got.status != 429 || e.Code != "BUSY" || e.RetryAfterSeconds != 1 || got.header.Get("Retry-After") != "1" || took > time.Second {
+	if e := got.failure(t); got.status != 429 || e.Code != "BUSY" || e.RetryAfterSeconds != 1 || got.header.Get("Retry-After") != "1" || took > 10*time.Second { // and not after the queue's patience
 		t.Errorf("%d %s after %s", got.status, got.body, took)
 	}
 	if got := d.do(t, "GET", "/healthz", ""); got.status != 200 {

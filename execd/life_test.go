@@ -1,9 +1,12 @@
 package execd
 
 import (
+	"context"
 	"encoding/json/v2"
 	"os"
+	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -53,7 +56,7 @@ func TestGracefulStop(t *testing.T) {
 	if err := d.stop(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("the stop took %s", took)
 	}
 	list := events(t, (<-running).body)
@@ -72,4 +75,61 @@ func TestGracefulStop(t *testing.T) {
 	if !made || !cancelled {
 		t.Errorf("the log has made %t, cancelled %t", made, cancelled)
 	}
+}
+
+// TestNothingIsLeft: after requests of every kind and a stop, no descriptor, no child and no cgroup of the service is left.
+func TestNothingIsLeft(t *testing.T) {
+	c := testConfig(t)
+	c.Pool = 1
+	before := openFiles(t)
+	s, err := New(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := shell("sleep 60 & setsid sleep 60 & sleep 60")
+	late.Limits.TimeoutSeconds = 0.2
+	denied := command("true")
+	denied.SecurityContext.Privileged = new(true)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for range 3 {
+		mustBe(t, s.Exec(t.Context(), command("true"), Options{}), OutcomeOK)
+		mustBe(t, s.Exec(t.Context(), command("no-such-program"), Options{}), OutcomeNotStarted)
+		mustBe(t, s.Exec(t.Context(), command("/usr"), Options{}), OutcomeNotStarted)
+		mustBe(t, s.Exec(t.Context(), denied, Options{}), OutcomeDenied)
+		mustBe(t, s.Exec(t.Context(), late, Options{}), OutcomeTimeout)
+		mustBe(t, s.Exec(t.Context(), pythonRun("_return = 1"), Options{}), OutcomeOK)
+		mustBe(t, s.Exec(gone, command("true"), Options{}), OutcomeCancelled)
+	}
+	box, err := s.sandboxes.create(t.Context(), Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := command("true")
+	kept.Sandbox = box.id
+	mustBe(t, s.Exec(t.Context(), kept, Options{}), OutcomeOK)
+	group := ""
+	if s.group != nil {
+		group = filepath.Join(s.host.Cgroup.Base, s.host.Cgroup.Daemon)
+	}
+	stop(t, s)
+	if after := openFiles(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+	if _, err := os.Stat(group); group != "" && !os.IsNotExist(err) {
+		t.Errorf("the cgroup is still there: %v", err)
+	}
+	var status syscall.WaitStatus
+	if pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil); err == nil {
+		t.Errorf("a child is left: %d", pid)
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }

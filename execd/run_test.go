@@ -64,7 +64,7 @@ func TestRunLeavesNobodyWaiting(t *testing.T) {
 		if string(reply.ReturnValue) != "null" || reply.ReturnValueHow != "none" || reply.ReturnValueReason == "" || !reply.TreeEmpty {
 			t.Errorf("%s: value %s, how %q, reason %q", name, reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason)
 		}
-		if took := time.Since(began); took > 6*time.Second {
+		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: took %s", name, took)
 		}
 	}
