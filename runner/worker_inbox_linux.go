@@ -22,10 +22,12 @@ type inbox struct {
 // maxDescriptors: stdio, gate, cgroup, extras, body.
 const maxDescriptors = 6 + maxExtra
 
-// The worker's own descriptors are 0 to 3. Others come from 4; what a child gets is put above 100, what lasts above 200.
+// The worker has the null device on 0 to 2, and what comes from 3. What a child gets is put above 100, what lasts above 200. So a child whose
+// table moved one descriptor too few has nothing of the worker's there.
 const (
-	firstReceived = workerSocket + 1
+	firstReceived = 3
 	firstLasting  = 200
+	workerSocket  = 250
 )
 
 // message is what came: its texts and plan are in the inbox until the next one.

@@ -126,7 +126,7 @@ func dropBounding() error {
 	return nil
 }
 
-// settle puts the socket on descriptor 3, something harmless on 0, 1 and 2, and closes the rest.
+// settle puts the socket out of the way, something harmless on 0, 1 and 2, and closes the rest.
 func (w *shepherd) settle() error {
 	for fd := range 3 {
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil {
@@ -136,22 +136,19 @@ func (w *shepherd) settle() error {
 			return fmt.Errorf("descriptor %d: /dev/null opened as %d: %v", fd, got, err)
 		}
 	}
-	if w.socket != workerSocket {
-		if err := unix.Dup3(w.socket, workerSocket, unix.O_CLOEXEC); err != nil {
-			return fmt.Errorf("socket: %w", err)
-		}
-		w.socket = workerSocket
+	if err := unix.Dup3(w.socket, workerSocket, unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("socket: %w", err)
 	}
-	unix.CloseOnExec(w.socket)
+	w.socket = workerSocket
 	if err := unix.SetNonblock(w.socket, false); err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
 	// The runtime's epoll would be hit as well: it has none, since a worker opens no file by package os, here or later.
+	if err := unix.CloseRange(firstReceived, workerSocket-1, 0); err != nil {
+		return err
+	}
 	return unix.CloseRange(workerSocket+1, ^uint(0)>>32, 0)
 }
-
-// workerSocket is where the worker has its socket.
-const workerSocket = 3
 
 // readSmall reads a file of /proc whole, without package os.
 func readSmall(path string, buffer []byte) ([]byte, error) {
