@@ -321,3 +321,35 @@ func TestRecordedBeforeReleased(t *testing.T) {
 		t.Errorf("the disk has records up to %d, the release is %d", s.log.Last(), reply.AuditSequence)
 	}
 }
+
+// TestMismatchAfterExecve: the second look finds something else than the first, and the tree is killed at once.
+func TestMismatchAfterExecve(t *testing.T) {
+	c := testConfig(t)
+	s := start(t, c)
+	w, err := s.enter(t.Context(), shell("sleep 60 & echo ran; sleep 60"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arrow := range []func() error{w.decide, w.build, w.prepare, w.check, w.record} {
+		if err := arrow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.host.Namespaces = maps.Clone(s.host.Namespaces)
+	delete(s.host.Namespaces, "net")
+	if err := w.release(); err != nil {
+		t.Fatal(err)
+	}
+	reply := w.finish(w.wait())
+	s.leave(w)
+	mustBe(t, reply, OutcomeMismatch)
+	if reply.Verdict.Held || len(reply.Verdict.Rows) == 0 || reply.ExitCode != nil || reply.Signal != nil || !reply.TreeEmpty || reply.Message == "" {
+		t.Errorf("reply %+v", reply)
+	}
+	stop(t, s)
+	records := readLog(t, c)
+	last := records[len(records)-2] // before stop
+	if last.Type != audit.TypeOutcome || last.Ending.Outcome != "mismatch" || last.Verdict == nil || last.Verdict.Held {
+		t.Errorf("the record says %+v", last)
+	}
+}
