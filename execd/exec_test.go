@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -105,31 +101,6 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// recordingSink keeps what it hears; heard is closed by the first output.
-type recordingSink struct {
-	mu        sync.Mutex
-	decisions []policy.Decision
-	output    map[string][]byte
-	once      sync.Once
-	heard     chan struct{}
-}
-
-func (s *recordingSink) Decision(d policy.Decision) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.decisions = append(s.decisions, d)
-}
-
-func (s *recordingSink) Output(stream string, chunk []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.output == nil {
-		s.output = map[string][]byte{}
-	}
-	s.output[stream] = append(s.output[stream], chunk...)
-	s.once.Do(func() { close(s.heard) })
-}
-
 func TestOutputLimit(t *testing.T) {
 	s := start(t, testConfig(t))
 	r := shell("head -c 3000000 /dev/zero; echo done >&2")
@@ -195,77 +166,6 @@ func TestAuditTellsTheWholeStory(t *testing.T) {
 	}
 }
 
-// sayDecisions prints a line for every decision.
-type sayDecisions struct{}
-
-func (sayDecisions) Decision(d policy.Decision) { fmt.Println("decided", d.Allow) }
-
-func (sayDecisions) Output(string, []byte) {}
-
-// TestMismatchIsNeverStarted: a child whose state isn't the plan's is killed at its gate. Here one of its namespaces isn't read back.
-func TestMismatchIsNeverStarted(t *testing.T) {
-	c := testConfig(t)
-	s := start(t, c)
-	s.host.Namespaces = maps.Clone(s.host.Namespaces)
-	delete(s.host.Namespaces, "net")
-	sink := &recordingSink{heard: make(chan struct{})}
-	reply := s.Exec(t.Context(), shell("echo ran"), Options{Sink: sink})
-	mustBe(t, reply, OutcomeMismatch)
-	if len(sink.output) != 0 || reply.Bytes.Stdout != 0 || reply.DurationSeconds != 0 || reply.ExitCode != nil || reply.ExitStatus() != 125 {
-		t.Errorf("something ran: %+v", reply)
-	}
-	if reply.Verdict.Held || len(reply.Verdict.Rows) == 0 || reply.Message == "" || !reply.TreeEmpty {
-		t.Errorf("reply %+v", reply)
-	}
-	stop(t, s)
-	for _, r := range readLog(t, c) {
-		if r.Type == audit.TypeRelease {
-			t.Errorf("a release is in the log: %+v", r)
-		}
-		if r.Type == audit.TypeMismatch && (r.Verdict == nil || len(r.Verdict.Failed) == 0) {
-			t.Errorf("a mismatch without its rows: %+v", r)
-		}
-	}
-}
-
-// panickingSink fails at one of the two things that a sink does.
-type panickingSink struct{ at string }
-
-func (s panickingSink) Decision(policy.Decision) {
-	if s.at == "decision" {
-		panic("no")
-	}
-}
-
-func (s panickingSink) Output(string, []byte) {
-	if s.at == "output" {
-		panic("no")
-	}
-}
-
-// TestPanicsEndTheWalkOnly: nothing runs on, the record and the reply say so, and the service goes on.
-func TestPanicsEndTheWalkOnly(t *testing.T) {
-	c := testConfig(t)
-	s := start(t, c)
-	mustBe(t, s.Exec(t.Context(), shell("echo x; sleep 60"), Options{Sink: panickingSink{"decision"}}), OutcomeInfra)
-	reply := s.Exec(t.Context(), shell("echo x; sleep 60"), Options{Sink: panickingSink{"output"}})
-	mustBe(t, reply, OutcomeCancelled)
-	if !reply.TreeEmpty {
-		t.Error("something may run on")
-	}
-	mustBe(t, s.Exec(t.Context(), command("true"), Options{}), OutcomeOK)
-	stop(t, s)
-	ended := 0
-	for _, r := range readLog(t, c) {
-		if r.Ending != nil {
-			ended++
-		}
-	}
-	if ended != 3 {
-		t.Errorf("%d of three endings are in the log", ended)
-	}
-}
-
 func BenchmarkExec(b *testing.B) {
 	c := testConfig(b)
 	s := start(b, c)
@@ -278,30 +178,6 @@ func BenchmarkExec(b *testing.B) {
 	for b.Loop() {
 		mustBe(b, s.Exec(b.Context(), r, Options{}), OutcomeOK)
 	}
-}
-
-// logReader looks into the log at the moment of the first output.
-type logReader struct {
-	t    *testing.T
-	dir  string
-	once sync.Once
-	// seen is the log as it was then.
-	seen []byte
-}
-
-func (l *logReader) Decision(policy.Decision) {}
-
-func (l *logReader) Output(string, []byte) {
-	l.once.Do(func() {
-		paths, err := filepath.Glob(filepath.Join(l.dir, "audit-*.jsonl"))
-		if err != nil || len(paths) != 1 {
-			l.t.Errorf("log files %q, %v", paths, err)
-			return
-		}
-		if l.seen, err = os.ReadFile(paths[0]); err != nil {
-			l.t.Error(err)
-		}
-	})
 }
 
 // TestRecordedBeforeReleased: by the time the program has said anything, its release is in the log, and the log's own account is that the disk
@@ -319,37 +195,5 @@ func TestRecordedBeforeReleased(t *testing.T) {
 	}
 	if s.log.Last() < reply.AuditSequence {
 		t.Errorf("the disk has records up to %d, the release is %d", s.log.Last(), reply.AuditSequence)
-	}
-}
-
-// TestMismatchAfterExecve: the second look finds something else than the first, and the tree is killed at once.
-func TestMismatchAfterExecve(t *testing.T) {
-	c := testConfig(t)
-	s := start(t, c)
-	w, err := s.enter(t.Context(), shell("sleep 60 & echo ran; sleep 60"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, arrow := range []func() error{w.decide, w.build, w.prepare, w.check, w.record} {
-		if err := arrow(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.host.Namespaces = maps.Clone(s.host.Namespaces)
-	delete(s.host.Namespaces, "net")
-	if err := w.release(); err != nil {
-		t.Fatal(err)
-	}
-	reply := w.finish(w.wait())
-	s.leave(w)
-	mustBe(t, reply, OutcomeMismatch)
-	if reply.Verdict.Held || len(reply.Verdict.Rows) == 0 || reply.ExitCode != nil || reply.Signal != nil || !reply.TreeEmpty || reply.Message == "" {
-		t.Errorf("reply %+v", reply)
-	}
-	stop(t, s)
-	records := readLog(t, c)
-	last := records[len(records)-2] // before stop
-	if last.Type != audit.TypeOutcome || last.Ending.Outcome != "mismatch" || last.Verdict == nil || last.Verdict.Held {
-		t.Errorf("the record says %+v", last)
 	}
 }
