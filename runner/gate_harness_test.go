@@ -21,10 +21,16 @@ import (
 // faultVariable has a worker that was started by a test walk a table with one call that fails: "N" for before step N.
 const faultVariable = "GATE_TEST_FAULT"
 
+// collectVariable has a worker collect its garbage after so many execs.
+const collectVariable = "GATE_TEST_COLLECT"
+
 // The test program is also the hostile program and the faulty worker of its tests. It must be so before TestMain, which knows of launchers only.
 func init() {
 	if len(os.Args) > 2 && os.Args[1] == "hostile" {
 		os.Exit(hostile(os.Args[2:]))
+	}
+	if every := os.Getenv(collectVariable); every != "" {
+		collectEvery, _ = strconv.Atoi(every)
 	}
 	if fault := os.Getenv(faultVariable); fault != "" {
 		at, _ := strconv.Atoi(fault)

@@ -75,6 +75,27 @@ func TestStress(t *testing.T) {
 	})
 }
 
+// The worker's own collector, and the timers and the epoll instance that it makes the runtime have, don't meet the worker's descriptors.
+func TestWorkerCollects(t *testing.T) {
+	both(t, func(t *testing.T) {
+		w := outsideWorker(t, collectVariable+"=1")
+		for i := range 300 {
+			k := &kept{}
+			c, err := outside(t, w, k, outsidePlan(), "exit 0")
+			if err != nil {
+				t.Fatal(i, err)
+			}
+			err = errors.Join(c.Release(), c.Started(context.Background()))
+			if exit := c.Wait(context.Background()); err != nil || !exit.Known || !k.clean {
+				t.Fatal(i, err, exit)
+			}
+		}
+		if n := descriptorsOf(t, w.pid); n > 8 {
+			t.Errorf("the worker has %d descriptors", n)
+		}
+	})
+}
+
 func quick(s *Sandbox, plan enforcer.Plan, inv enforcer.Invocation) error {
 	c, err := s.Prepare(context.Background(), plan, inv, IO{OutputBytes: 1 << 10})
 	if err != nil {

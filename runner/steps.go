@@ -145,6 +145,8 @@ func (t *builder) descriptors(plan enforcer.Plan, inv enforcer.Invocation) {
 	t.gate = fds.gate
 	if landlocked(plan) {
 		t.dup("descriptor.landlock", sourceRules, fds.rules, unix.O_CLOEXEC)
+	} else { // the number may be one of the worker's
+		t.add(Step{Name: "descriptor.none", Nr: unix.SYS_CLOSE_RANGE, Args: [6]uint64{uint64(fds.rules), uint64(fds.rules), 0}})
 	}
 	t.dup("descriptor.target", sourceTarget, fds.target, unix.O_CLOEXEC)
 	t.add(Step{Name: "close_range", Nr: unix.SYS_CLOSE_RANGE, Args: [6]uint64{uint64(fds.target + 1), uint64(^uint32(0)), 0}})

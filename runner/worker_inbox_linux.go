@@ -22,8 +22,8 @@ type inbox struct {
 // maxDescriptors: stdio, gate, cgroup, extras, body.
 const maxDescriptors = 6 + maxExtra
 
-// The worker has the null device on 0 to 2, and what comes from 3. What a child gets is put above 100, what lasts above 200. So a child whose
-// table moved one descriptor too few has nothing of the worker's there.
+// The worker has the null device on 0 to 2; from 3 there are the runtime's own two, and what is just being received. What a child gets is put
+// above 100, what lasts above 200. So a child whose table moved one descriptor too few has nothing of the worker's there.
 const (
 	firstReceived = 3
 	firstLasting  = 200
@@ -156,8 +156,9 @@ func (in *inbox) place(header execHeader) error {
 		if err := unix.Dup3(fd, numbers[i], unix.O_CLOEXEC); err != nil {
 			return fmt.Errorf("descriptor %d: %w", i, err)
 		}
+		unix.Close(fd)
 	}
-	return unix.CloseRange(firstReceived, sourceStdin-1, 0)
+	return nil
 }
 
 // closeSources closes what was for the child.

@@ -72,7 +72,7 @@ func RunWorker(fd int) int {
 }
 
 // collectEvery is after how many execs the worker, idle, collects its garbage: some hundred bytes each.
-const collectEvery = 1024
+var collectEvery = 1024
 
 // failure says that a child could not be started, and that the worker is idle again.
 type failure struct {

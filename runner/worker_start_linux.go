@@ -143,9 +143,17 @@ func (w *shepherd) settle() error {
 	if err := unix.SetNonblock(w.socket, false); err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
-	// The runtime's epoll would be hit as well: it has none, since a worker opens no file by package os, here or later.
-	if err := unix.CloseRange(firstReceived, workerSocket-1, 0); err != nil {
-		return err
+	return closeInherited()
+}
+
+// closeInherited closes what came over execve. It can't close all there is: the runtime makes an epoll instance and an eventfd when it first needs
+// a timer, which may be long before or after, and it ends the process when they are gone. These are close-on-exec; what was inherited isn't.
+func closeInherited() error {
+	for fd := firstReceived; fd <= workerSocket; fd++ {
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			unix.Close(fd)
+		}
 	}
 	return unix.CloseRange(workerSocket+1, ^uint(0)>>32, 0)
 }
