@@ -22,6 +22,9 @@ type Config struct {
 	AuditSlots int
 	// PolicyDir is a bundle's directory; empty: the built-in one.
 	PolicyDir string
+	// TestedPolicy leaves out the built-in bundle's own tests at start, as the build of this program has run them: for a process that serves one
+	// command. The must-deny list is held against it in any case, and a directory's bundle is always tested.
+	TestedPolicy bool
 	// ProfileDir has the seccomp profiles that type Localhost names; empty: none.
 	ProfileDir string
 	// RunnerPath is the launcher's binary; empty: sandboxd-runner beside our own executable.

@@ -13,15 +13,22 @@ import (
 type DecideReply struct {
 	Decision policy.Decision `json:"decision"`
 	// Refused says what this host can't hold of what policy allows; null when it can hold all.
-	Refused       *policy.Reason `json:"refused"`
-	RequestDigest string         `json:"requestDigest"`
-	AuditSequence int64          `json:"auditSequence"`
+	Refused *policy.Reason `json:"refused"`
+	// Changes are the smallest edits with which a denied request passes: the request with all of them was judged again and allowed. Empty when it
+	// isn't denied, and when no such edits are known.
+	Changes       []policy.Change `json:"changes"`
+	RequestDigest string          `json:"requestDigest"`
+	AuditSequence int64           `json:"auditSequence"`
 }
 
 // Decide says what policy and this host would say to a request. Nothing is made or started for it; the record says that it was a dry run. The
 // error is that of a log that can't be written.
 func (s *Service) Decide(ctx context.Context, r policy.Request) (DecideReply, error) {
-	reply := DecideReply{Decision: s.engine.Decide(ctx, r), RequestDigest: policy.Digest(r)}
+	explanation := s.engine.Explain(ctx, r)
+	reply := DecideReply{Decision: explanation.Decision, Changes: []policy.Change{}, RequestDigest: policy.Digest(r)}
+	if explanation.Passes && !reply.Decision.Allow {
+		reply.Changes = explanation.Changes
+	}
 	if reply.Decision.Allow {
 		_, err := enforcer.Build(reply.Decision, s.host, s.pattern, s.profiles)
 		var refused *enforcer.RefusedError

@@ -120,7 +120,7 @@ func (s *Service) openGroup() (err error) {
 func (s *Service) openEngine(ctx context.Context) (err error) {
 	options := engine.Options{Dir: s.config.PolicyDir, Deadline: s.config.DecisionTimeout, Logger: s.logger, OnReload: s.reloaded}
 	if options.Dir == "" {
-		options.FS = rego.Bundle
+		options.FS, options.Tested = rego.Bundle, s.config.TestedPolicy
 	}
 	s.engine, err = engine.Open(ctx, options)
 	return err

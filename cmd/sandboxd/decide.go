@@ -81,6 +81,12 @@ func (p *program) showDecision(reply execd.DecideReply) {
 	case !reply.Decision.Allow:
 		fmt.Fprintf(p.stdout, "%s  policy %s\n", s.bad("deny"), reply.Decision.Revision)
 		explainReasons(p.stdout, s, reply.Decision.Reasons)
+		if len(reply.Changes) > 0 {
+			fmt.Fprintln(p.stdout, "judged again with these changes, it is allowed:")
+		}
+		for _, edit := range reply.Changes {
+			fmt.Fprintf(p.stdout, "   %s\n", s.good(change(edit)))
+		}
 	case reply.Refused != nil:
 		fmt.Fprintf(p.stdout, "%s  policy %s allows it, this host can't hold it\n", s.bad("refuse"), reply.Decision.Revision)
 		explainReasons(p.stdout, s, []policy.Reason{*reply.Refused})

@@ -96,7 +96,7 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		return nil, err
 	}
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.MaxWorkers = 0, 1, 0, 1
-	config.AuditSlots = mostLogs
+	config.AuditSlots, config.TestedPolicy = mostLogs, true
 	s, err := execd.New(ctx, config)
 	if err != nil {
 		return nil, err

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -19,34 +21,40 @@ import (
 // target is the program of all exec rows: dynamic, does nothing.
 const target = "/bin/true"
 
+// service is a daemon in this process, and one sandbox of it that is used again and again.
+type service struct {
+	*execd.Service
+	box string
+}
+
 // service starts a daemon in this process, with its log in the given place, and one sandbox that is used again and again. The sandbox is made
 // over the socket, as a caller would; the execs then are calls, so that the rows are of the walk and not of HTTP.
-func (b *bench) service(state string) (*execd.Service, string, error) {
+func (b *bench) service(state string) (*service, error) {
 	config := execd.DefaultConfig(state)
 	config.RunnerPath = filepath.Join(b.dir, "sandboxd-runner")
 	config.Pool = 0
-	service, err := execd.New(b.ctx, config)
+	daemon, err := execd.New(b.ctx, config)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	socket := filepath.Join(state, "socket", "sandboxd.sock")
 	listener, err := execd.Listen(socket, []int{os.Geteuid()})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	go func() { _ = service.Serve(b.ctx, listener) }()
+	go func() { _ = daemon.Serve(b.ctx, listener) }()
 	response, err := clientOf(socket).Post("http://sandboxd/v1/sandboxes", "application/json", strings.NewReader("{}"))
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	defer response.Body.Close()
 	var box struct {
 		ID string `json:"id"`
 	}
 	if err := json.UnmarshalRead(response.Body, &box); err != nil || box.ID == "" {
-		return nil, "", fmt.Errorf("making a sandbox: status %d: %w", response.StatusCode, err)
+		return nil, fmt.Errorf("making a sandbox: status %d: %w", response.StatusCode, err)
 	}
-	return service, box.ID, nil
+	return &service{daemon, box.ID}, nil
 }
 
 func clientOf(socket string) *http.Client {
@@ -131,48 +139,71 @@ func interleaved(callers, rounds int, kinds []kind) (map[string]sample, map[stri
 	return times, rates, nil
 }
 
-// execs are the first rows: all layers, read-back and record, with the log in memory and on disk.
+// execs are the first rows: all layers, read-back and record. A process has one service, so the log on disk has a run of its own, with its own bare
+// spawns beside it.
 func execs(b *bench) error {
-	inMemory, memoryBox, err := b.service(b.memory)
-	if err != nil {
-		return err
-	}
-	defer inMemory.Close(b.ctx)
-	onDisk, diskBox, err := b.service(filepath.Join(b.dir, "state"))
-	if err != nil {
-		return err
-	}
-	defer onDisk.Close(b.ctx)
-	kinds := []kind{
-		{"bare", bare},
-		{"gated", func() error { return gated(b.ctx, inMemory, memoryBox) }},
-		{"durable", func() error { return gated(b.ctx, onDisk, diskBox) }},
-	}
-	if _, _, err := interleaved(4, 40, kinds); err != nil { // warm: workers, dentries, caches
-		return err
-	}
-	times, _, err := interleaved(1, b.rounds, kinds)
+	inMemory, times, err := b.oneCaller(b.memory)
 	if err != nil {
 		return err
 	}
 	one := ratio(times["gated"].p50(), times["bare"].p50())
 	b.add("gated exec of /bin/true, all layers, read-back and record (log in memory), over a bare spawn; 1 caller, p50", "≤ 2.0 ×",
 		fmt.Sprintf("%.2f × (%s / %s)", one, short(times["gated"].p50()), short(times["bare"].p50())), met(one, 2))
-	sync := b.fsync()
-	extra := times["durable"].p50() - times["gated"].p50()
-	b.add("durable record (log on disk) on top, p50", "≤ one fsync",
-		fmt.Sprintf("%s; one fsync of 700 B here: %s", short(extra), short(sync)), met(float64(extra), float64(sync)))
-
-	times, rates, err := interleaved(4, b.rounds, kinds[:2])
+	fourTimes, rates, err := interleaved(4, b.rounds, inMemory.kinds(b))
 	if err != nil {
 		return err
 	}
-	p50, p99 := ratio(times["gated"].p50(), times["bare"].p50()), ratio(times["gated"].p99(), times["bare"].p99())
-	b.add("the same with 4 callers, p50", "≤ 1.3 ×", fmt.Sprintf("%.2f × (%s / %s)", p50, short(times["gated"].p50()), short(times["bare"].p50())), met(p50, 1.3))
-	b.add("the same with 4 callers, p99", "≤ 4 ×", fmt.Sprintf("%.2f × (%s / %s)", p99, short(times["gated"].p99()), short(times["bare"].p99())), met(p99, 4))
+	p50, p99 := ratio(fourTimes["gated"].p50(), fourTimes["bare"].p50()), ratio(fourTimes["gated"].p99(), fourTimes["bare"].p99())
+	b.add("the same with 4 callers, p50", "≤ 1.3 ×", fmt.Sprintf("%.2f × (%s / %s)", p50, short(fourTimes["gated"].p50()), short(fourTimes["bare"].p50())), met(p50, 1.3))
+	b.add("the same with 4 callers, p99", "≤ 4 ×", fmt.Sprintf("%.2f × (%s / %s)", p99, short(fourTimes["gated"].p99()), short(fourTimes["bare"].p99())), met(p99, 4))
 	rate := rates["gated"] / rates["bare"]
 	b.add("sustained gated execs, 4 callers, of bare's rate", "≥ 0.55", fmt.Sprintf("%.2f (%.0f/s of %.0f/s)", rate, rates["gated"], rates["bare"]), met(0.55, rate))
+	if err := b.fresh(inMemory); err != nil {
+		return err
+	}
+	if err := inMemory.Close(b.ctx); err != nil {
+		return err
+	}
+
+	onDisk, durable, err := b.oneCaller(filepath.Join(b.dir, "state"))
+	if err != nil {
+		return err
+	}
+	// The bare spawns of both runs tell how much faster or slower the machine was meanwhile.
+	expected := time.Duration(float64(times["gated"].p50()) * ratio(durable["bare"].p50(), times["bare"].p50()))
+	extra, sync := durable["gated"].p50()-expected, b.fsync()
+	b.add("durable record (log on disk) on top, p50", "≤ one fsync",
+		fmt.Sprintf("%s; one fdatasync of 700 B here: %s", short(extra), short(sync)), met(float64(extra), float64(sync)))
+	return onDisk.Close(b.ctx)
+}
+
+// fresh: an exec without a sandbox of its own pays for one. This service has no pool, so that all of it shows.
+func (b *bench) fresh(s *service) error {
+	kinds := []kind{{"bare", bare}, {"fresh", func() error { return gated(b.ctx, s.Service, "") }}}
+	times, _, err := interleaved(1, min(b.rounds, 100), kinds)
+	if err != nil {
+		return err
+	}
+	b.add("gated exec in a fresh sandbox, made and ended for it alone, no pool, p50", "–",
+		fmt.Sprintf("%.1f × (%s / %s)", ratio(times["fresh"].p50(), times["bare"].p50()), short(times["fresh"].p50()), short(times["bare"].p50())), "–")
 	return nil
+}
+
+// oneCaller starts a service, warms it, and times a single caller.
+func (b *bench) oneCaller(state string) (*service, map[string]sample, error) {
+	s, err := b.service(state)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, _, err := interleaved(4, 40, s.kinds(b)); err != nil { // workers, dentries, caches
+		return nil, nil, err
+	}
+	times, _, err := interleaved(1, b.rounds, s.kinds(b))
+	return s, times, err
+}
+
+func (s *service) kinds(b *bench) []kind {
+	return []kind{{"bare", bare}, {"gated", func() error { return gated(b.ctx, s.Service, s.box) }}}
 }
 
 // fsync is the median of a 700-byte append made durable, on the disk where the log is.
@@ -189,7 +220,7 @@ func (b *bench) fsync() time.Duration {
 			if _, err := file.Write(line); err != nil {
 				return err
 			}
-			return file.Sync()
+			return unix.Fdatasync(int(file.Fd()))
 		})
 		if err != nil {
 			return 0

@@ -29,13 +29,13 @@ time.sleep(600)`
 
 // kill: 1,001 processes at a deadline, proven gone.
 func kill(b *bench) error {
-	service, box, err := b.service(b.memory + "/kill")
+	service, err := b.service(b.memory + "/kill")
 	if err != nil {
 		return err
 	}
 	defer service.Close(b.ctx)
 	const deadline = 4.0
-	r := request(box, "python3", "-c", crowd)
+	r := request(service.box, "python3", "-c", crowd)
 	r.Limits = policy.Limits{TimeoutSeconds: deadline, Pids: 2000}
 	var late sample
 	for range 5 {

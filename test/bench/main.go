@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"strings"
 	"time"
 
@@ -46,17 +47,36 @@ func main() {
 	}
 	rounds := flag.Int("rounds", 400, "execs of each kind")
 	quick := flag.Bool("quick", false, "a tenth of everything: does it run at all")
+	only := flag.String("only", "", "exec, parts, python, kill or memory: that part alone")
+	profile := flag.String("cpuprofile", "", "write this process's CPU profile (the daemon's side of the exec rows) to a file")
 	flag.Parse()
 	if *quick {
 		*rounds = max(*rounds/10, 20)
 	}
-	if err := run(*rounds, *quick); err != nil {
+	if err := profiled(*profile, func() error { return run(*rounds, *quick, *only) }); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(rounds int, quick bool) error {
+// profiled writes a CPU profile of an act, where a file is named.
+func profiled(file string, act func() error) error {
+	if file == "" {
+		return act()
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if err := pprof.StartCPUProfile(out); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return act()
+}
+
+func run(rounds int, quick bool, only string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("needs root: the budgets are of the full tier")
 	}
@@ -84,6 +104,9 @@ func run(rounds int, quick bool) error {
 	}{
 		{"exec", execs}, {"parts", parts}, {"python", python}, {"kill", kill}, {"memory", memoryRows(quick)},
 	} {
+		if only != "" && only != part.name {
+			continue
+		}
 		if err := part.measure(b); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -156,7 +157,8 @@ func launcher(b *bench) error {
 		{"bare", bare},
 		{"launcher", func() error {
 			err := exec.Command(path).Run() // exits with a usage error once its runtime is up
-			if _, exited := err.(*exec.ExitError); exited {
+			var exited *exec.ExitError
+			if errors.As(err, &exited) {
 				return nil
 			}
 			return err
@@ -173,13 +175,13 @@ func launcher(b *bench) error {
 		return err
 	}
 	b.add("launcher binary", "≤ 4 MB", fmt.Sprintf("%.2f MB", float64(info.Size())/1e6), met(float64(info.Size()), 4e6))
-	service, box, err := b.service(b.memory + "/worker")
+	service, err := b.service(b.memory + "/worker")
 	if err != nil {
 		return err
 	}
 	defer service.Close(b.ctx)
 	for range 200 {
-		if err := gated(b.ctx, service, box); err != nil {
+		if err := gated(b.ctx, service.Service, service.box); err != nil {
 			return err
 		}
 	}
@@ -191,7 +193,7 @@ func launcher(b *bench) error {
 	return nil
 }
 
-// workerMemory is the largest RSS among launchers and workers.
+// workerMemory is the largest RSS among the workers of our launchers.
 func workerMemory() (int64, error) {
 	entries, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
@@ -199,11 +201,19 @@ func workerMemory() (int64, error) {
 	}
 	var most int64
 	for _, entry := range entries {
+		dir := filepath.Dir(entry)
 		cmdline, err := os.ReadFile(entry)
 		if err != nil || !strings.HasPrefix(string(cmdline), "sandboxd-runner\x00worker") {
 			continue
 		}
-		if rss, err := memoryOf(filepath.Dir(entry)); err == nil {
+		launcher, err := statusNumber(dir, "PPid:")
+		if err != nil {
+			continue // it ended meanwhile
+		}
+		if daemon, err := statusNumber(fmt.Sprintf("/proc/%d", launcher), "PPid:"); err != nil || daemon != int64(os.Getpid()) {
+			continue // somebody else's
+		}
+		if rss, err := memoryOf(dir); err == nil {
 			most = max(most, rss)
 		}
 	}
@@ -215,22 +225,27 @@ func workerMemory() (int64, error) {
 
 // memoryOf is VmRSS of a /proc/PID, in bytes.
 func memoryOf(dir string) (int64, error) {
+	kilobytes, err := statusNumber(dir, "VmRSS:")
+	return kilobytes << 10, err
+}
+
+// statusNumber is a number of /proc/PID/status.
+func statusNumber(dir, name string) (int64, error) {
 	data, err := os.ReadFile(dir + "/status")
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(data)) {
-		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
-			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
-			return kilobytes << 10, err
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == name {
+			return strconv.ParseInt(fields[1], 10, 64)
 		}
 	}
-	return 0, fmt.Errorf("%s: no VmRSS", dir)
+	return 0, fmt.Errorf("%s: no %s", dir, name)
 }
 
 // python: the row of `run`, cold, over the interpreter alone.
 func python(b *bench) error {
-	service, box, err := b.service(b.memory + "/python")
+	service, err := b.service(b.memory + "/python")
 	if err != nil {
 		return err
 	}
@@ -240,7 +255,7 @@ func python(b *bench) error {
 	if err != nil {
 		return err
 	}
-	run := policy.Request{Action: policy.ActionRun, Caller: caller(), Sandbox: box, Program: policy.Program{Language: "python", Code: "_return = inputs['n'] + 1", Inputs: raw}}
+	run := policy.Request{Action: policy.ActionRun, Caller: caller(), Sandbox: service.box, Program: policy.Program{Language: "python", Code: "_return = inputs['n'] + 1", Inputs: raw}}
 	kinds := []kind{
 		{"interpreter", func() error { return exec.Command("/usr/bin/python3", "-I", "-c", "pass").Run() }},
 		{"run", func() error {
