@@ -11,6 +11,7 @@
 //
 //	daemon                          worker                         child
 //	plan, invocation, fds ────────▶ table of steps
+//	TARGET ◀─────────────────────── what argv[0] and cwd are, or FAILED
 //	                                clone3(VM|VFORK|PIDFD|…) ─────▶ BORN                          step 1
 //	pidfd from SO_PASSPIDFD ◀────────────────────────────────────── …
 //	{step, errno}: a step failed; the child is dead ◀────────────── or
