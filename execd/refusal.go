@@ -58,8 +58,8 @@ func failedRows(v policy.Verdict) string {
 	return strings.Join(rows, "; ")
 }
 
-// outcomeOf names what an error on an arrow means. A failing probe, and a sandbox that isn't what its plan says, are mismatches: a control
-// that should be on isn't.
+// outcomeOf names what an error on an arrow means. A step of the child that failed, and a sandbox that isn't what its plan says, are mismatches: a
+// control that should be on isn't.
 func (w *walk) outcomeOf(err error) Outcome {
 	var denied *deniedError
 	var mismatch *mismatchError
@@ -73,10 +73,12 @@ func (w *walk) outcomeOf(err error) Outcome {
 		return OutcomeMismatch
 	case errors.As(err, &mismatch):
 		return OutcomeMismatch
-	case errors.As(err, &step) && step.Probe:
-		w.verdict.Rows = append(w.verdict.Rows, policy.Row{
-			Control: step.Step, Want: step.Want, Got: step.Got, Evidence: policy.EvidenceProbe,
-		})
+	case errors.As(err, &step) && step.Control:
+		row := policy.Row{Control: step.Step, Want: step.Want, Got: step.Got, Evidence: policy.EvidenceReport}
+		if step.Probe {
+			row.Evidence = policy.EvidenceProbe
+		}
+		w.verdict.Rows = append(w.verdict.Rows, row)
 		return OutcomeMismatch
 	case errors.As(err, &step) && (step.Step == stepExecve || step.Step == stepChdir):
 		return OutcomeNotStarted

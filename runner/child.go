@@ -71,7 +71,10 @@ type StepError struct {
 	Step string
 	// Errno is the kernel's answer; 0 when it did what it should have refused, or answered another value.
 	Errno syscall.Errno
-	// Probe says that a control that was switched on isn't on: a forbidden act was not refused, or not as it must be.
+	// Control says that the child isn't confined as planned: a step to its gate failed, or a forbidden act was not refused as it must be. The
+	// steps that only the request can make fail, "chdir" and "execve", are none; nor is a gate that closed, nor what failed before the child was born.
+	Control bool
+	// Probe says that the step is a forbidden act.
 	Probe bool
 	// Want and Got are answers of the kernel in words.
 	Want string

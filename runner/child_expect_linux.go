@@ -17,7 +17,7 @@ type place struct {
 	root       string
 	rootID     string
 	workerID   string
-	// parent is the sandbox's cgroup, workers the path of the one that its workers are in. worker is the workers' uid, who puts children into theirs.
+	// parent is the sandbox's cgroup, workers the path of the one that its workers are in. worker is the workers' uid outside of any user namespace, who puts children into theirs.
 	parent  *cgroup.Group
 	workers string
 	worker  int
@@ -28,7 +28,7 @@ func (s *Sandbox) place() (place, error) {
 	state := s.State()
 	at := place{
 		namespaces: state.Namespaces, root: state.Root, rootID: state.RootID, workerID: state.ExeID,
-		parent: s.config.Cgroup, worker: s.config.Plan.Worker.UID,
+		parent: s.config.Cgroup, worker: s.config.Plan.Outside.UID,
 	}
 	if at.parent != nil {
 		at.workers = at.parent.Path()

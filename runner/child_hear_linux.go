@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -106,6 +107,9 @@ func (c *Child) failed() error {
 	return nil
 }
 
+// uncontrolled are the steps whose failure says nothing of the confinement.
+var uncontrolled = []string{"chdir", "gate", "execve"}
+
 // stepError names the step of a number, and what the kernel answered it.
 func (c *Child) stepError(index int, result int64) error {
 	steps, err := Steps(c.plan.plan, c.inv, 0)
@@ -117,14 +121,12 @@ func (c *Child) stepError(index int, result int64) error {
 		return fmt.Errorf("%w: step %d of %d", ErrProtocol, index, len(steps))
 	}
 	step := steps[index]
-	// A control that answers otherwise than planned, without an errno, isn't what it is said to be either.
-	e := &StepError{Step: step.Name, Probe: step.Probe || result >= 0, Got: answer(result)}
+	e := &StepError{Step: step.Name, Control: !slices.Contains(uncontrolled, step.Name), Probe: step.Probe, Got: answer(result)}
 	if result < 0 {
 		e.Errno = syscall.Errno(-result)
 	}
 	switch {
 	case step.Name == "gate":
-		e.Probe = false
 	case step.Any:
 		e.Want = "success"
 	case step.Want != never:

@@ -167,7 +167,7 @@ func (t *builder) limits(plan enforcer.Plan) {
 // privileges gives up ids and capabilities, in the only order in which each step still has the right to its act.
 func (t *builder) privileges(plan enforcer.Plan) {
 	if plan.DropBounding {
-		// The worker has emptied its own set, which its children inherit: 41 calls in each child cost 50 to 90 µs, a tenth part of a bare spawn.
+		// The worker has emptied its own set, which its children inherit: 41 calls less in each child.
 		// Here the kernel is asked for the one that is worth most; the daemon reads the whole set back.
 		t.add(Step{Name: "probe.capability.bounding", Nr: unix.SYS_PRCTL, Args: [6]uint64{unix.PR_CAPBSET_READ, unix.CAP_SYS_ADMIN}, Probe: true})
 	}
