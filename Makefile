@@ -15,7 +15,7 @@ export SANDBOXD_CONFORMANCE ?= $(abspath ../shared/conformance)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-tools test-style test-packages test-oracles test-mutations test-user lint bench fuzz fmt clean
+.PHONY: help build run test test-tools test-packages test-oracles test-mutations test-user lint bench fuzz fmt clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,16 +30,10 @@ run: build ## build, then the demonstration (as root: every mechanism)
 	$(BUILD) -tags sabotage -ldflags '-s -w' -o $(BIN)/sabotage/sandboxd-runner ./cmd/sandboxd-runner
 	test/demo/run.sh $(BIN)
 
-test: test-tools test-style test-packages test-oracles test-mutations test-user ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-user ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
-
-test-style:
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
-	$(GO) vet ./...
-	$(GO) vet -tags sabotage ./...
-	GOARCH=arm64 $(GO) vet ./cmd/sandboxd-runner ./runner/... ./enforcer/... ./test/probe
 
 # The race detector needs cgo. Packages are built together and tested one at a time: kernel tests count processes, groups and descriptors.
 test-packages:
@@ -56,9 +50,11 @@ test-mutations:
 test-user: build
 	@test/user.sh $(BIN)
 
-lint: ## gofmt, go vet, golangci-lint
+lint: ## gofmt, go vet (both architectures, and the sabotage build), golangci-lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags sabotage ./...
+	GOARCH=arm64 $(GO) vet ./cmd/sandboxd-runner ./runner/... ./enforcer/... ./test/probe
 	$(GO) run $(GOLANGCI) run ./...
 
 bench: ## docs/benchmarks.md: ratios to a bare spawn, in one interleaved run

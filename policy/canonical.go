@@ -7,6 +7,7 @@ import (
 	json "encoding/json/v2"
 	"fmt"
 	"slices"
+	"sync"
 )
 
 // Canonical is v as JSON in the one form that two equal values share: contexts, networks and limits in their Defaulted form, sets sorted, keys
@@ -16,6 +17,30 @@ import (
 // v is a Request, SecurityContext, NetworkSpec, Limits, Command, Program, Decision, Effective or Verdict, or another value that JSON can hold, such
 // as a plan. A value that it can't hold is a mistake in the caller and panics.
 func Canonical(v any) []byte {
+	w := writer{bytes: make([]byte, 0, 1<<10)}
+	if !w.write(v) {
+		return encoded(v)
+	}
+	return w.bytes
+}
+
+// write writes the values that every exec has a digest of, and says whether v is one.
+func (w *writer) write(v any) bool {
+	switch v := v.(type) {
+	case Request:
+		w.request(v)
+	case Effective:
+		w.effective(v)
+	case Verdict:
+		w.verdict(v)
+	default:
+		return false
+	}
+	return true
+}
+
+// encoded is the canonical form by way of a general encoder.
+func encoded(v any) []byte {
 	// A request from a command line may hold bytes that aren't UTF-8: Validate refuses it, and this must not be what fails before.
 	data, err := json.Marshal(canonicalForm(v), json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -30,9 +55,24 @@ func Canonical(v any) []byte {
 
 // Digest is "sha256:" and the hex of the hash of the canonical bytes.
 func Digest(v any) string {
-	sum := sha256.Sum256(Canonical(v))
+	w := writers.Get().(*writer)
+	defer func() {
+		if cap(w.bytes) <= mostKept {
+			writers.Put(w)
+		}
+	}()
+	w.bytes = w.bytes[:0]
+	if !w.write(v) {
+		w.bytes = append(w.bytes, encoded(v)...)
+	}
+	sum := sha256.Sum256(w.bytes)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
+
+// writers keep their memory from one digest to the next: a verdict has some ten kilobytes. A large request's isn't kept.
+const mostKept = 64 << 10
+
+var writers = sync.Pool{New: func() any { return &writer{bytes: make([]byte, 0, 16<<10)} }}
 
 // Digest covers tier, every row and what is degraded.
 func (v Verdict) Digest() string { return Digest(v) }

@@ -33,8 +33,8 @@ func checkRequest(t *testing.T, request Request) {
 	if err := WithinNetwork(request.Network.Defaulted(), request.Network); err != nil {
 		t.Fatalf("the default form isn't within what was asked: %v", err)
 	}
-	if Digest(request) != Digest(request) {
-		t.Fatal("two digests of one request")
+	if first, again := Digest(request), Digest(request); first != again {
+		t.Fatalf("two digests of one request: %s, %s", first, again)
 	}
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -46,8 +47,7 @@ func (p place) newGroup(sequence uint64, values map[string]string) (*cgroup.Grou
 		return nil, err
 	}
 	if err := group.Set(values); err != nil {
-		group.Remove()
-		return nil, err
+		return nil, errors.Join(err, group.Remove())
 	}
 	return group, nil
 }

@@ -46,7 +46,7 @@ func newFeed(data []byte) (*feed, int, error) {
 // run writes the rest. A child that doesn't read it is no error: EPIPE, or the end by stop.
 func (f *feed) run() {
 	defer close(f.done)
-	f.file.Write(f.rest)
+	_, _ = f.file.Write(f.rest)
 	f.file.Close()
 }
 

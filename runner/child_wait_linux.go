@@ -100,7 +100,7 @@ func (c *Child) scrap() {
 		}
 	}
 	if c.group != nil {
-		c.group.Remove() // fails when it isn't empty: TreeEmpty says so
+		_ = c.group.Remove() // fails when it isn't empty: TreeEmpty says so
 		c.group = nil
 	}
 }

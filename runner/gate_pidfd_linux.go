@@ -45,7 +45,7 @@ func ended(pidfd int) bool {
 	}
 }
 
-// killProcess sends SIGKILL to the process of a pidfd, and to no other whatever its number is by now.
+// killProcess sends SIGKILL to the process of a pidfd, and to no other whatever its number is by now. That it is gone is asked of the pidfd.
 func killProcess(pidfd int) {
-	unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 }

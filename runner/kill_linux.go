@@ -25,8 +25,9 @@ func (c *Child) killFor(output bool) {
 	// The kernel's order of events decides: a leader that has ended was not killed by us.
 	c.killed = c.pidfd >= 0 && !ended(c.pidfd)
 	c.limited = output && c.killed
+	// None of these is taken for done because it answered nil: the proof is an empty tree, and Wait asks for it.
 	if c.group != nil {
-		c.group.Kill()
+		_ = c.group.Kill()
 	}
 	if c.pidfd >= 0 {
 		killProcess(c.pidfd) // the worker then ends the rest; it is frozen until then if the child is at its gate
@@ -34,8 +35,8 @@ func (c *Child) killFor(output bool) {
 	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.
 	order := killMessage{kind: kindKill, sequence: c.sequence}
 	if raw, err := c.worker.conn.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) {
-			unix.SendmsgN(int(fd), bytesOf(&order), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		_ = raw.Control(func(fd uintptr) {
+			_, _ = unix.SendmsgN(int(fd), bytesOf(&order), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
 	}
 	c.worker.conn.SetReadDeadline(c.giveUp)

@@ -53,7 +53,7 @@ func (l *link) send(message any, fds ...int) error {
 	}
 	waitErr := l.raw.Write(func(fd uintptr) bool {
 		err = unix.Sendmsg(int(fd), data, rights, nil, unix.MSG_NOSIGNAL)
-		return err != unix.EAGAIN
+		return !errors.Is(err, unix.EAGAIN)
 	})
 	return errors.Join(waitErr, err)
 }
@@ -65,7 +65,7 @@ func (l *link) receive() ([]byte, []int, error) {
 	var err error
 	waitErr := l.raw.Read(func(fd uintptr) bool {
 		data, fds, err = receivePacket(int(fd))
-		return err != unix.EAGAIN
+		return !errors.Is(err, unix.EAGAIN)
 	})
 	if waitErr != nil {
 		return nil, nil, waitErr
@@ -80,7 +80,7 @@ func receivePacket(fd int) ([]byte, []int, error) {
 	data, control := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4))
 	for {
 		n, controlLength, flags, _, err := unix.Recvmsg(fd, data, control, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR {
+		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {

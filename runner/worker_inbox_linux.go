@@ -129,7 +129,7 @@ func (in *inbox) mapBody(size int) ([]byte, error) {
 // release gives a mapped body back.
 func (in *inbox) release() {
 	if in.mapped != nil {
-		unix.Munmap(in.mapped)
+		_ = unix.Munmap(in.mapped)
 		in.mapped = nil
 	}
 }
@@ -161,5 +161,9 @@ func (in *inbox) place(header execHeader) error {
 	return nil
 }
 
-// closeSources closes what was for the child.
-func closeSources() { unix.CloseRange(sourceStdin, firstLasting-1, 0) }
+// closeSources closes what was for the child. A worker that can't would hold its gate, so that nobody sees it end.
+func closeSources() {
+	if unix.CloseRange(sourceStdin, firstLasting-1, 0) != nil {
+		unix.Exit(1)
+	}
+}

@@ -59,8 +59,8 @@ func RunWorker(fd int) int {
 		if err := w.exec(message); err != nil {
 			var failure *failure
 			if !errors.As(err, &failure) {
-				w.killTree()
-				w.end() // reap them: whoever they would go to may not
+				_ = w.killTree()
+				_ = w.end() // reap them: whoever they would go to may not
 				return 1
 			}
 			w.refuse(failure.step, failure.err)

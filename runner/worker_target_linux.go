@@ -32,7 +32,11 @@ func (t *target) find(plan *enforcer.Plan, directory, argv0, path []byte) error 
 			return err
 		}
 		uid, gid := unix.Geteuid(), unix.Getegid()
-		defer fileIDs(uid, gid)
+		defer func() {
+			if fileIDs(uid, gid) != nil {
+				unix.Exit(1) // never go on as the child's
+			}
+		}()
 	}
 	cwd, err := open(atCWD, directory, unix.O_PATH|unix.O_DIRECTORY)
 	if err == nil {

@@ -138,11 +138,10 @@ func upperAlone(t Test) uint16 {
 
 // load writes the load of a word before the jump that looks at it.
 func (a *assembler) load(w word, loaded int) entry {
-	at := loaded
 	if w.mask != 0xffffffff {
-		at = a.emit(Instruction{Code: opAnd, K: w.mask})
+		a.emit(Instruction{Code: opAnd, K: w.mask})
 	}
-	at = a.emit(Instruction{Code: opLoad, K: w.offset})
+	at := a.emit(Instruction{Code: opLoad, K: w.offset})
 	return entry{at: at, loaded: loaded, word: w}
 }
 

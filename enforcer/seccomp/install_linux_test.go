@@ -133,8 +133,7 @@ func nativeFilter(t testing.TB) Filter {
 func TestKernelAgrees(t *testing.T) {
 	f := nativeFilter(t)
 	n := func(name string) uintptr { return uintptr(number(t, runtime.GOARCH, name)) }
-	refused := slices.Clone(f.Probes)
-	for _, c := range []Probe{
+	refused := append(slices.Clone(f.Probes), []Probe{
 		{Name: "raw socket", Nr: n("socket"), Args: [6]uint64{2, 3, 1}, Errno: int(syscall.EPERM)},
 		{Name: "sctp", Nr: n("socket"), Args: [6]uint64{2, 1, 132}, Errno: int(syscall.EPROTONOSUPPORT)},
 		{Name: "mount", Nr: n("mount"), Errno: int(syscall.EPERM)},
@@ -146,9 +145,7 @@ func TestKernelAgrees(t *testing.T) {
 		{Name: "personality", Nr: n("personality"), Args: [6]uint64{0x40000}, Errno: int(syscall.EPERM)},
 		{Name: "number 472", Nr: 472, Errno: int(syscall.ENOSYS)},
 		{Name: "number -1", Nr: 1<<32 - 1, Errno: int(syscall.ENOSYS)},
-	} {
-		refused = append(refused, c)
-	}
+	}...)
 	allowed := []Probe{
 		{Name: "getpid", Nr: n("getpid")},
 		{Name: "personality query", Nr: n("personality"), Args: [6]uint64{0xffffffff}},

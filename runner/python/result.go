@@ -56,7 +56,7 @@ const (
 func ReadResult(r *os.File, limit int64) Result { return readResult(r, limit) }
 
 func readResult(r io.Reader, limit int64) Result {
-	defer io.Copy(io.Discard, r)
+	defer func() { _, _ = io.Copy(io.Discard, r) }()
 	var header [frameHeader]byte
 	n, err := io.ReadFull(r, header[:])
 	switch {
