@@ -90,7 +90,7 @@ func (w *walk) reply(outcome Outcome) Reply {
 	empty := ""
 	return Reply{
 		ID: w.id, Outcome: outcome, TreeEmpty: true, Stdout: &empty, Stderr: &empty,
-		Decision: judgmentOf(w.decision), Verdict: proofOf(w.verdict, w.options.Rows), AuditSequence: w.sequence,
+		Decision: judgmentOf(w.decision), Verdict: proofOf(w.verdict, w.verdictDigest(), w.options.Rows), AuditSequence: w.sequence,
 	}
 }
 

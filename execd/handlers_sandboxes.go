@@ -26,7 +26,7 @@ type SandboxList struct {
 }
 
 func sandboxOf(box *sandbox) Sandbox {
-	return Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), false)}
+	return Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), box.Verdict().Digest(), false)}
 }
 
 // postSandbox makes a sandbox that lives until it is deleted, if policy allows.
@@ -62,7 +62,7 @@ func (s *Service) postSandbox(x *exchange) error {
 	if err != nil {
 		return asRefused(err)
 	}
-	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(box.Verdict())
+	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(box.Verdict(), box.Verdict().Digest())
 	if _, err := s.log.Append(ctx, record); err != nil {
 		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // the log's error is the one to tell
 		return err

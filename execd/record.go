@@ -15,7 +15,7 @@ type auditRecord = audit.Record
 func (w *walk) releaseRecord() auditRecord {
 	r := w.baseRecord(audit.TypeRelease)
 	r.PlanDigest = w.plan.Digest()
-	r.Verdict = recordedVerdict(w.verdict)
+	r.Verdict = recordedVerdict(w.verdict, w.verdictDigest())
 	return r
 }
 
@@ -25,7 +25,7 @@ func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
 	if w.sequence != 0 {
 		r := auditRecord{Type: audit.TypeOutcome, Exec: w.id, Sandbox: w.request.Sandbox, Message: reply.Message}
 		if reply.Outcome == OutcomeMismatch {
-			r.Verdict = recordedVerdict(w.verdict)
+			r.Verdict = recordedVerdict(w.verdict, w.verdictDigest())
 		}
 		r.Ending = endingOf(reply, exit)
 		return r
@@ -44,7 +44,7 @@ func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
 		r.PlanDigest = w.plan.Digest()
 	}
 	if len(w.verdict.Rows) > 0 {
-		r.Verdict = recordedVerdict(w.verdict)
+		r.Verdict = recordedVerdict(w.verdict, w.verdictDigest())
 	}
 	if w.decision.Allow && len(reply.Reasons) > 0 {
 		r.Refused = reply.Reasons
@@ -72,9 +72,9 @@ func recordedDecision(d policy.Decision) *audit.Decision {
 	return recorded
 }
 
-func recordedVerdict(v policy.Verdict) *audit.Verdict {
+func recordedVerdict(v policy.Verdict, digest string) *audit.Verdict {
 	return &audit.Verdict{
-		Held: v.Held(), Tier: v.Tier, Digest: policy.Digest(v), Evidence: v.Count(), Degraded: v.Degraded, Failed: v.Failed(),
+		Held: v.Held(), Tier: v.Tier, Digest: digest, Evidence: v.Count(), Degraded: v.Degraded, Failed: v.Failed(),
 	}
 }
 
@@ -105,4 +105,23 @@ func (w *walk) note(r auditRecord) {
 	if _, err := w.service.log.Note(ctx, r); err != nil {
 		w.service.logger.Error("audit", "exec", w.id, "type", r.Type, "error", err)
 	}
+}
+
+// digested is the digest of the verdict as it was when its rows were these: record and reply have the same one.
+type digested struct {
+	first  *policy.Row
+	rows   int
+	digest string
+}
+
+// verdictDigest is the digest of the verdict as it is now: its rows are appended to, or others take their place; a row that is there is never changed.
+func (w *walk) verdictDigest() string {
+	rows := w.verdict.Rows
+	if len(rows) == 0 {
+		return w.verdict.Digest()
+	}
+	if w.digested.first != &rows[0] || w.digested.rows != len(rows) {
+		w.digested = digested{&rows[0], len(rows), w.verdict.Digest()}
+	}
+	return w.digested.digest
 }

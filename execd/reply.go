@@ -183,8 +183,8 @@ func judgmentOf(d policy.Decision) Judgment {
 	return Judgment{ID: d.ID, Allow: d.Allow, Reasons: d.Reasons, Revision: d.Revision}
 }
 
-// proofOf sums a verdict up. Rows that failed are always there; the others on request.
-func proofOf(v policy.Verdict, all bool) Proof {
+// proofOf sums a verdict of that digest up. Rows that failed are always there; the others on request.
+func proofOf(v policy.Verdict, digest string, all bool) Proof {
 	count := v.Count()
 	proof := Proof{
 		Held: v.Held(), Tier: v.Tier, Degraded: v.Degraded, Rows: v.Failed(),
@@ -193,7 +193,7 @@ func proofOf(v policy.Verdict, all bool) Proof {
 		},
 	}
 	if len(v.Rows) > 0 {
-		proof.Digest = policy.Digest(v)
+		proof.Digest = digest
 	}
 	if all {
 		proof.Rows = v.Rows

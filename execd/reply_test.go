@@ -110,14 +110,14 @@ func TestProofOf(t *testing.T) {
 	verdict := policy.Verdict{Tier: policy.TierFull, Rows: []policy.Row{
 		{Control: "a", Held: true, Evidence: policy.EvidenceKernel}, {Control: "b", Evidence: policy.EvidenceProbe},
 	}}
-	proof := proofOf(verdict, false)
+	proof := proofOf(verdict, verdict.Digest(), false)
 	if proof.Held || len(proof.Rows) != 1 || proof.Rows[0].Control != "b" || proof.Evidence != (Evidence{1, 1, 0}) || proof.Digest == "" {
 		t.Errorf("proof = %+v", proof)
 	}
-	if all := proofOf(verdict, true); len(all.Rows) != 2 {
+	if all := proofOf(verdict, verdict.Digest(), true); len(all.Rows) != 2 {
 		t.Errorf("all rows = %+v", all.Rows)
 	}
-	if none := proofOf(policy.Verdict{}, true); none.Held || none.Digest != "" {
+	if none := proofOf(policy.Verdict{}, "x", true); none.Held || none.Digest != "" {
 		t.Errorf("the proof of nothing = %+v", none)
 	}
 }

@@ -30,6 +30,7 @@ type walk struct {
 	program  *program
 	child    *runner.Child
 	verdict  policy.Verdict
+	digested digested
 	sequence int64
 
 	// released says that untrusted code may have run. From then on the clock runs: it ends with errDeadline, or when ctx does.
