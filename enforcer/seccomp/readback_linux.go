@@ -21,8 +21,7 @@ const (
 	ptraceSeccompGetFilter = 0x420c
 	ptraceEventStop        = 128
 
-	wNoHang = 1
-	wAll    = 0x40000000 // __WALL: the process may be a clone child of any kind
+	wAll = 0x40000000 // __WALL: the process may be a clone child of any kind
 )
 
 // Readback is the filter that is installed in a process, in the kernel's bytes; index 0 is the oldest. The kernel lets read it who has
@@ -45,7 +44,15 @@ func Readback(pid int, index int) ([]byte, error) {
 		done <- answer{program, err}
 		return clean
 	})
-	a := <-done
+	var a answer
+	bound := time.NewTimer(readbackBound)
+	defer bound.Stop()
+	select {
+	case a = <-done:
+	case <-bound.C:
+		// The thread stays with it until it stops or ends, which it does when the caller kills it for this.
+		a.err = syscall.ETIMEDOUT
+	}
 	if a.err != nil {
 		return nil, fmt.Errorf("seccomp: read back filter %d of process %d: %w", index, pid, a.err)
 	}
@@ -122,25 +129,20 @@ func ended(pid int) bool {
 	return len(state) > 0 && (state[0] == 'Z' || state[0] == 'X')
 }
 
-// stopped waits for the stop, or the end, of a process that is being traced. The stop takes microseconds, so it looks often at first.
-func stopped(pid int) (status syscall.WaitStatus, err error) {
-	deadline := time.Now().Add(readbackBound)
-	for round := 0; ; round++ {
+// stopped waits for the stop, or the end, of a process that is being traced. It sleeps in the kernel: looking again and again would take the
+// processor from the process that is to stop.
+func stopped(pid int) (syscall.WaitStatus, error) {
+	for {
 		var raw uint32
-		got, _, e := syscall.RawSyscall6(syscall.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&raw)), wAll|wNoHang, 0, 0, 0)
-		switch {
-		case e == syscall.ECHILD:
-			return 0, syscall.ESRCH
-		case e != 0 && e != syscall.EINTR:
-			return 0, fmt.Errorf("wait4: %w", e)
-		case e == 0 && got == uintptr(pid):
+		_, _, e := syscall.Syscall6(syscall.SYS_WAIT4, uintptr(pid), uintptr(unsafe.Pointer(&raw)), wAll, 0, 0, 0)
+		switch e {
+		case 0:
 			return syscall.WaitStatus(raw), nil
-		case round < 100:
-			_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
-		case time.Now().After(deadline):
-			return 0, syscall.ETIMEDOUT
+		case syscall.EINTR:
+		case syscall.ECHILD:
+			return 0, syscall.ESRCH
 		default:
-			time.Sleep(100 * time.Microsecond)
+			return 0, fmt.Errorf("wait4: %w", e)
 		}
 	}
 }
