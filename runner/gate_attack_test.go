@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 )
 
 // attackFrom has a process of the outside workers' uid, in no domain, attack another, and gives what the kernel answered to each act.
@@ -79,4 +82,53 @@ func TestTreeAttacksItsWorker(t *testing.T) {
 			t.Errorf("%s answered %s", act, answer)
 		}
 	}
+}
+
+// Limits are guarded by the uid alone, which all execs of a sandbox have, and for an ordinary user its worker and launcher too: a limit of no
+// processor time would kill them. Only the filter stands against it.
+func TestTreeSetsTheLimitsOfOthers(t *testing.T) {
+	s := startSandbox(t, testConfig(t))
+	ctx := context.Background()
+	profile, err := seccomp.RuntimeDefault(runtime.GOARCH, s.config.Host.Kernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := testPlan(t, s)
+	if plan.Seccomp, err = seccomp.NewFilter("RuntimeDefault", profile, runtime.GOARCH); err != nil {
+		t.Fatal(err)
+	}
+	victim, err := s.Prepare(ctx, plan, testInvocation("exec sleep 1000"), IO{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(victim.Release(), victim.Started(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	inv, extra := withProgram(t, "exec $P hostile limits")
+	attacker, err := s.Prepare(ctx, plan, inv, IO{Extra: extra, OutputBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(attacker.Release(), attacker.Started(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if got := attacker.Wait(ctx); len(got.Stdout.Data)+len(got.Stderr.Data) > 0 || got.Status != 0 {
+		t.Errorf("not refused: %q %q %v", got.Stdout.Data, got.Stderr.Data, got.Status)
+	}
+	if limit := cpuLimit(t, victim.PID()); limit != "unlimited" {
+		t.Errorf("the other exec's processor time is limited to %s", limit)
+	}
+	victim.Kill()
+	victim.Wait(ctx)
+}
+
+// cpuLimit is the soft limit on a process's processor time.
+func cpuLimit(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "Max cpu time")
+	return strings.Fields(rest)[0]
 }

@@ -31,6 +31,13 @@ func hostile(args []string) int {
 		}
 		attack(pid)
 		return 0
+	case "limits": // of whoever there is, by every number that a small sandbox gives
+		for pid := 1; pid < 64; pid++ {
+			if err := unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{}, nil); err != unix.EPERM {
+				fmt.Println(pid, err)
+			}
+		}
+		return 0
 	case "sleep":
 		time.Sleep(time.Minute)
 	}

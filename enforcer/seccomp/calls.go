@@ -117,6 +117,7 @@ var low32 = [...]struct {
 	{"openat", []uint8{2}},
 	{"personality", []uint8{0}},
 	{"prctl", []uint8{0}},
+	{"prlimit64", []uint8{0, 1}},
 	{"setsockopt", []uint8{1, 2}},
 	{"socket", []uint8{0, 1, 2}},
 	{"socketpair", []uint8{0, 1, 2}},

@@ -20,6 +20,7 @@ var candidates = [...]struct {
 	{"ptrace", "ptrace", [6]uint64{ptraceSeize, 0}},                                  // of nobody: ESRCH
 	{"process_vm_readv", "process_vm_readv", [6]uint64{0, 0, 0, 0, 0, 1}},            // no such flag: EINVAL
 	{"pidfd_getfd", "pidfd_getfd", [6]uint64{minusOne}},                              // EBADF
+	{"prlimit64 of another", "prlimit64", [6]uint64{minusOne}},                       // nobody's number: ESRCH
 	{"ioctl TIOCSTI", "ioctl", [6]uint64{minusOne, tiocsti}},                         // EBADF
 	{"ioctl TIOCSTI with a high bit", "ioctl", [6]uint64{minusOne, 1<<32 | tiocsti}}, // EBADF
 	{"socket AF_VSOCK", "socket", [6]uint64{40, sockStream}},                         // a descriptor, or EAFNOSUPPORT where the kernel has no vsock

@@ -39,6 +39,9 @@ func BaseTightening() []Rule {
 		}},
 		// Flags are the first argument on both of our architectures.
 		{Action: Errno(syscall.EPERM), Calls: []string{"clone"}, Tests: []Test{{Op: NotEqual, Mask: namespaceFlags, Value: 0}}},
+		// Who may read and set the limits of others is asked by uid alone, and no Landlock scope stands against it: an RLIMIT_CPU of 0 kills another
+		// exec of the sandbox, and for an ordinary user the worker and the launcher too. Without a number it is one's own.
+		{Action: Errno(syscall.EPERM), Calls: []string{"prlimit64"}, Tests: []Test{{Op: NotEqual, Mask: low, Value: 0}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsti}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tioclinux}}},
 

@@ -67,6 +67,9 @@ var processActs = []act{
 		})
 	}},
 	{"priority", "", "raise the scheduling priority", func([]string) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, -20) }},
+	{"rlimit-of", "PID", "lower the limit on processor time of a process to what kills it", func(args []string) error {
+		return onProcess(args, func(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_CPU, &unix.Rlimit{}, nil) })
+	}},
 	{"rlimit", "", "raise a hard limit", func([]string) error {
 		var limit unix.Rlimit
 		if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
