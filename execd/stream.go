@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -29,8 +30,9 @@ type Event struct {
 	Reply *Reply `json:"reply,omitzero"`
 }
 
-// stream writes events as they come. Output never waits for the client: it is queued, which takes no more memory than the output limit that
-// the request has anyway, and a goroutine writes. A client that doesn't take a line within the bound is gone, and its exec is cancelled.
+// stream writes events as they come. Output never waits for the client: it is queued, which takes little more memory than the output limit that
+// the request has anyway, since small pieces are put together, and a goroutine writes. A client that doesn't take a line within the bound is
+// gone, and its exec is cancelled.
 type stream struct {
 	out    http.ResponseWriter
 	bound  time.Duration
@@ -39,13 +41,27 @@ type stream struct {
 
 	mu    sync.Mutex // guards what follows
 	ready sync.Cond
-	queue []Event
+	queue []queued
 	// begun has the bytes of a character whose end hasn't come yet.
 	begun map[string][]byte
 	// status is what the answer begins with.
 	status int
 	ended  bool
 }
+
+// queued is an event that waits: output as a piece that may still grow, anything else as it is.
+type queued struct {
+	event  Event
+	output string
+	data   []byte
+}
+
+// A program that writes byte by byte to a client that doesn't read must not cost an event for each: from mostPieces on, a piece joins the newest
+// one of its stream, whatever came to the other stream in between. No piece grows beyond mostBytes.
+const (
+	mostPieces = 256
+	mostBytes  = 64 << 10
+)
 
 func newStream(out http.ResponseWriter, bound time.Duration, cancel context.CancelFunc) *stream {
 	s := &stream{out: out, bound: bound, cancel: cancel, done: make(chan struct{}), begun: map[string][]byte{}}
@@ -74,8 +90,23 @@ func (s *stream) Output(name string, chunk []byte) {
 	cut := len(data) - partialRune(data)
 	s.begun[name] = append([]byte(nil), data[cut:]...)
 	if cut > 0 {
-		s.add(outputEvent(name, data[:cut]))
+		s.addOutput(name, data[:cut])
 	}
+}
+
+// addOutput queues a piece; mu is held.
+func (s *stream) addOutput(name string, data []byte) {
+	for i, piece := range slices.Backward(s.queue) {
+		if piece.output == name && len(piece.data)+len(data) <= mostBytes {
+			s.queue[i].data = append(piece.data, data...)
+			return
+		}
+		if piece.output == name || len(s.queue) < mostPieces {
+			break // full, or there is room to keep the order of both streams
+		}
+	}
+	s.queue = append(s.queue, queued{output: name, data: data})
+	s.ready.Signal()
 }
 
 func outputEvent(name string, data []byte) Event {
@@ -88,7 +119,7 @@ func outputEvent(name string, data []byte) Event {
 
 // add queues an event; mu is held.
 func (s *stream) add(e Event) {
-	s.queue = append(s.queue, e)
+	s.queue = append(s.queue, queued{event: e})
 	s.ready.Signal()
 }
 
@@ -97,7 +128,7 @@ func (s *stream) finish(reply Reply) {
 	s.mu.Lock()
 	for _, name := range []string{"stdout", "stderr"} {
 		if rest := s.begun[name]; len(rest) > 0 {
-			s.add(outputEvent(name, rest))
+			s.addOutput(name, rest)
 		}
 	}
 	if reply.ReturnValueHow != "" {
@@ -142,7 +173,7 @@ func (s *stream) write() {
 }
 
 // next waits for events and takes them all.
-func (s *stream) next() (events []Event, status int, last bool) {
+func (s *stream) next() (events []queued, status int, last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) == 0 {
@@ -152,8 +183,12 @@ func (s *stream) next() (events []Event, status int, last bool) {
 	return events, s.status, s.ended
 }
 
-func (s *stream) writeEvents(connection *http.ResponseController, events []Event) error {
-	for _, event := range events {
+func (s *stream) writeEvents(connection *http.ResponseController, events []queued) error {
+	for _, waiting := range events {
+		event := waiting.event
+		if waiting.output != "" {
+			event = outputEvent(waiting.output, waiting.data)
+		}
 		line, err := json.Marshal(event, wire)
 		if err != nil {
 			return err

@@ -108,3 +108,51 @@ func TestStreamCancelsWhenTheClientIsGone(t *testing.T) {
 	}
 	s.finish(Reply{Outcome: OutcomeCancelled}) // returns
 }
+
+// stuckClient takes nothing until it is let go.
+type stuckClient struct {
+	http.ResponseWriter
+	let chan struct{}
+}
+
+func (c stuckClient) Write(data []byte) (int, error) {
+	<-c.let
+	return c.ResponseWriter.Write(data)
+}
+
+func (c stuckClient) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// TestStreamQueueIsBounded: whoever writes byte by byte, to both streams in turn, to a client that doesn't read, costs few events; and nothing of it is lost.
+func TestStreamQueueIsBounded(t *testing.T) {
+	recorder, let := httptest.NewRecorder(), make(chan struct{})
+	s := newStream(stuckClient{recorder, let}, time.Minute, func() {})
+	s.Decision(policy.Decision{Allow: true})
+	want := map[string][]byte{}
+	for i := range 3 * mostBytes {
+		name := []string{"stdout", "stderr"}[i%2]
+		piece := []byte{"abcdefg\n"[i/2%8]}
+		want[name] = append(want[name], piece...)
+		s.Output(name, piece)
+	}
+	s.mu.Lock()
+	waiting := len(s.queue)
+	s.mu.Unlock()
+	if waiting > mostPieces+8 {
+		t.Errorf("%d events wait for %d bytes", waiting, 3*mostBytes)
+	}
+	close(let)
+	s.finish(Reply{Outcome: OutcomeOK})
+	got := map[string][]byte{}
+	for _, e := range events(t, recorder.Body.Bytes()) {
+		data := streamBytes(e.Data, e.DataBase64)
+		if len(data) > mostBytes {
+			t.Errorf("an event of %d bytes", len(data))
+		}
+		got[e.Event] = append(got[e.Event], data...)
+	}
+	for name, bytesWritten := range want {
+		if !bytes.Equal(got[name], bytesWritten) {
+			t.Errorf("%s: %d bytes came, not the %d that were written", name, len(got[name]), len(bytesWritten))
+		}
+	}
+}
