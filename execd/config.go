@@ -81,7 +81,7 @@ func DefaultConfig(stateDir string) Config {
 		Version: "devel", StateDir: stateDir,
 		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
 		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
-		ClaimFile:       "/run/sandboxd/ids",
+		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
 		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,

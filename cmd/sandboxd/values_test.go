@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/execd"
 )
 
 func TestJSONOrFile(t *testing.T) {
@@ -82,5 +84,14 @@ func TestHint(t *testing.T) {
 		if got := hint(typed, commandNames(), "sandboxd help"); got != want {
 			t.Errorf("hint(%q) = %q, want %q", typed, got, want)
 		}
+	}
+}
+
+// The claims of ids are made first, in a directory that everybody may look into; the socket's is private. One for both would end every daemon's
+// start, or leave its socket open.
+func TestSocketHasItsDirectoryForItself(t *testing.T) {
+	claims := filepath.Dir(execd.DefaultConfig("/var/lib/sandboxd").ClaimFile)
+	if socket := filepath.Dir(defaultSocket(func(string) string { return "" })); socket == claims {
+		t.Errorf("%s has both the socket and the claims of ids", socket)
 	}
 }
