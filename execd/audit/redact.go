@@ -32,43 +32,57 @@ var (
 	userFlag = regexp.MustCompile(`^(?:-u|-U|--user|--proxy-user)$`)
 )
 
-// rule finds a secret in the middle of text; what the first group of pattern holds is kept.
-type rule struct{ pattern, with string }
+// rule finds a secret in the middle of text; what the first group of pattern holds is kept. It has nothing to find in a text that has none of
+// the characters of needs, or fewer bytes than least: most arguments are passed over for that, at a hundredth of the price.
+type rule struct {
+	pattern, with, needs string
+	least                int
+}
+
+const (
+	blanks = "\t\n\f\r " // \s
+	gives  = ":="
+)
 
 // rules are tried in this order, each on what the one before left.
 var rules = compile([]rule{
-	{`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`, redacted},
+	{`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`, redacted, " ", 0},
 	// scheme://user:password@host, and scheme://token@host
-	{`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@"'<>?#]+@`, `${1}` + redacted + `@`},
+	{`(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@"'<>?#]+@`, `${1}` + redacted + `@`, "@", 0},
 	// Authorization headers, whatever the scheme; a bearer wherever it stands
-	{`(?i)\b((?:proxy-)?authorization["']?\s*[:=]\s*["']?)[^"'\r\n]+`, `${1}` + redacted},
-	{`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}`, `${1}` + redacted},
-	{`(?i)\b((?:set-)?cookie["']?\s*[:=]\s*["']?)[^"'\r\n]+`, `${1}` + redacted},
+	{`(?i)\b((?:proxy-)?authorization["']?\s*[:=]\s*["']?)[^"'\r\n]+`, `${1}` + redacted, gives, 0},
+	{`(?i)\b(bearer\s+)[a-z0-9._~+/=-]{6,}`, `${1}` + redacted, blanks, 0},
+	{`(?i)\b((?:set-)?cookie["']?\s*[:=]\s*["']?)[^"'\r\n]+`, `${1}` + redacted, gives, 0},
 	// name=value and name: value, quoted or not; the name may have more words around the secret one
-	{`(?i)((?:^|[^a-z0-9])(?:[a-z0-9]+[-_.])*` + secretWord + `(?:[-_.][a-z0-9]+)*["']?\s*(?:=|:)\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"'|)}\]]+)`, `${1}` + redacted},
+	{`(?i)((?:^|[^a-z0-9])(?:[a-z0-9]+[-_.])*` + secretWord + `(?:[-_.][a-z0-9]+)*["']?\s*(?:=|:)\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"'|)}\]]+)`, `${1}` + redacted, gives, 0},
 	// words that mean a secret at the end of any name: PGPASSWORD=, dbPassword=, accessToken:
-	{`(?i)(` + plainWord + `["']?\s*(?:=|:)\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"'|)}\]]+)`, `${1}` + redacted},
+	{`(?i)(` + plainWord + `["']?\s*(?:=|:)\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"'|)}\]]+)`, `${1}` + redacted, gives, 0},
 	// a secret flag and its value within one argument, as in sh -c 'tool --password x'
-	{`(?i)((?:^|\s)--?(?:[a-z0-9]+[-_.])*` + secretWord + `\s+)(?:"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`, `${1}` + redacted},
-	{`((?:^|\s)(?:-u|--user)\s+)["']?[^\s:"']+:[^\s"']+["']?`, `${1}` + redacted},
+	{`(?i)((?:^|\s)--?(?:[a-z0-9]+[-_.])*` + secretWord + `\s+)(?:"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)`, `${1}` + redacted, blanks, 0},
+	{`((?:^|\s)(?:-u|--user)\s+)["']?[^\s:"']+:[^\s"']+["']?`, `${1}` + redacted, blanks, 0},
 	// keys that are known by their own look: AWS, GitHub, GitLab, Slack, Google, Stripe and the sk- family, npm, JWT
-	{`\b(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA)[A-Z0-9]{16}\b`, redacted},
-	{`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{20,})`, redacted},
-	{`\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}\b`, redacted},
-	{`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`, redacted},
+	{`\b(?:AKIA|ASIA|AROA|AIDA|AGPA|ANPA)[A-Z0-9]{16}\b`, redacted, "", 20},
+	{`\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|AIza[A-Za-z0-9_-]{30,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{20,})`, redacted, "", 15},
+	{`\b(?:sk|pk|rk)[-_](?:[A-Za-z0-9]+[-_])*[A-Za-z0-9]{16,}\b`, redacted, "", 19},
+	{`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?`, redacted, "", 13},
 	// an AWS secret key: forty characters of base64 on their own
-	{`(^|[^A-Za-z0-9+/=])[A-Za-z0-9+/]{40}($|[^A-Za-z0-9+/=])`, `${1}` + redacted + `${2}`},
+	{`(^|[^A-Za-z0-9+/=])[A-Za-z0-9+/]{40}($|[^A-Za-z0-9+/=])`, `${1}` + redacted + `${2}`, "", 40},
 })
 
 type compiledRule struct {
+	rule
 	pattern *regexp.Regexp
-	with    string
+}
+
+// may says whether the text can have what the rule finds.
+func (r compiledRule) may(text string) bool {
+	return len(text) >= r.least && (r.needs == "" || strings.ContainsAny(text, r.needs))
 }
 
 func compile(rules []rule) []compiledRule {
 	compiled := make([]compiledRule, len(rules))
 	for i, r := range rules {
-		compiled[i] = compiledRule{regexp.MustCompile(r.pattern), r.with}
+		compiled[i] = compiledRule{r, regexp.MustCompile(r.pattern)}
 	}
 	return compiled
 }
@@ -103,7 +117,9 @@ func redactText(text string) string {
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for _, r := range rules {
-		text = r.pattern.ReplaceAllString(text, r.with)
+		if r.may(text) {
+			text = r.pattern.ReplaceAllString(text, r.with)
+		}
 	}
 	if len(whole) <= mostBytes {
 		return text

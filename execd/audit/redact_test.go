@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -127,6 +129,21 @@ func FuzzRedact(f *testing.F) {
 		}
 		if _, err := json.Marshal(got); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A rule is passed over only where its pattern has nothing to find.
+func TestRulesThatArePassedOverFindNothing(t *testing.T) {
+	piece := rapid.OneOf(rapid.SampledFrom([]string{"password", "token", "pin", "sig", "-u", "--user", "--token", "bearer", "cookie", "authorization", "PGPASSWORD", "=", ":",
+		" ", "\t", "\n", "\v", "\u00a0", "@", "a://", "://", "x", "abcdefghijklmnop", "AKIA", "ABCDEFGHIJKLMNOP", "ghp_", "glpat-", "xoxb-", "AIza", "npm_", "hf_", "sk-", "pk_",
+		"eyJ", "abcdefgh", ".", "-----BEGIN ", "-----BEGIN", "PRIVATE KEY-----", "/", "+"}), rapid.StringN(0, 3, -1))
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(t, "text"), "")
+		for _, r := range rules {
+			if !r.may(text) && r.pattern.MatchString(text) {
+				t.Fatalf("%q is passed over by %s", text, r.pattern)
+			}
 		}
 	})
 }
