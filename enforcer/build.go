@@ -1,9 +1,6 @@
 package enforcer
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json/v2"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,14 +159,4 @@ func landlockRules(root mount.Root) []landlock.PathRule {
 		}
 	}
 	return rules
-}
-
-// Digest is "sha256:" and hex over the plan's JSON with sorted keys.
-func (p Plan) Digest() string {
-	data, err := json.Marshal(p, json.Deterministic(true))
-	if err != nil {
-		panic("enforcer: a plan has no JSON form; please report this: " + err.Error())
-	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

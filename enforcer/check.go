@@ -20,7 +20,7 @@ const allBlocked = ^uint64(1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 
 // Check compares the state of a child at the gate with its plan. Every row must hold before the child is released.
 func Check(p Plan, e Expect, s State) policy.Verdict {
-	t := &table{rows: make([]policy.Row, 0, 64)}
+	t := &table{rows: make([]policy.Row, 0, mostRows)}
 	t.process(e, s)
 	// One thread: every step of a child acts on the calling thread alone, so that a second one would be unconfined.
 	t.number("threads", 1, len(s.Threads))
@@ -109,8 +109,12 @@ func seccompMode(p Plan) int {
 // filter compares the installed program byte for byte, where the kernel gives it back.
 func (t *table) filter(p Plan, s State) {
 	if p.Readback {
-		want := p.Seccomp.Program.Bytes()
-		t.add(seccompFilter, policy.EvidenceKernel, digestText(want), digestText(s.Filter), bytes.Equal(want, s.Filter))
+		want := p.derived()
+		same, got := bytes.Equal(want.program, s.Filter), want.programText
+		if !same {
+			got = digestText(s.Filter)
+		}
+		t.add(seccompFilter, policy.EvidenceKernel, want.programText, got, same)
 	}
 }
 
@@ -203,11 +207,12 @@ func dumpable(p Plan, s State) string {
 func (t *table) steps(p Plan, e Expect) {
 	whole := e.StepsPlanned > 0 && e.StepsWalked == e.StepsPlanned
 	t.add("gate.steps", policy.EvidenceReport, strconv.Itoa(e.StepsPlanned), strconv.Itoa(e.StepsWalked), whole)
-	if program := p.Seccomp.Program.Bytes(); len(program) > 0 && !p.Readback {
+	known := p.derived()
+	if len(known.program) > 0 && !p.Readback {
 		// That the installed program is the planned one is the worker's word then; the filter's probes speak for it.
-		t.add(seccompFilter, policy.EvidenceReport, digestText(program), "sent, not read back", whole)
+		t.add(seccompFilter, policy.EvidenceReport, known.programText, "sent, not read back", whole)
 	}
-	for _, control := range Probes(p) {
+	for _, control := range known.probes {
 		want := "refused"
 		if control == securebits {
 			want = maskText(uint64(p.Securebits)) // asked for, not tried: nothing in /proc shows them

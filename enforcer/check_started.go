@@ -15,7 +15,7 @@ import (
 // its directory, its umask, its signal handlers, descriptors that it opened. What it can't change is compared as at the gate, for every thread.
 // Limits may have become lower, filters more.
 func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
-	t := &table{rows: make([]policy.Row, 0, 48)}
+	t := &table{rows: make([]policy.Row, 0, mostRows)}
 	t.process(e, s)
 	t.confinement(p, s)
 	t.everyThread("seccomp.filters", "at least "+strconv.Itoa(filters(p)), s.Threads,

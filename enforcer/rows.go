@@ -13,6 +13,9 @@ type table struct {
 	rows []policy.Row
 }
 
+// mostRows is room for the rows of a usual verdict.
+const mostRows = 96
+
 func (t *table) add(control string, evidence policy.Evidence, want, got string, held bool) {
 	t.rows = append(t.rows, policy.Row{Control: control, Want: want, Got: got, Held: held, Evidence: evidence})
 }
