@@ -95,6 +95,12 @@ func (p *Process) AwaitExec() error {
 
 // Threads reads the status of every thread that there is. One that ends meanwhile is left out, but there is always one.
 func (p *Process) Threads() ([]Status, error) {
+	// The kernel counts the threads in the leader's status, under the lock under which it makes them: if it is one, that is all of them.
+	if data, err := p.read("status"); err == nil && bytes.Contains(data, oneThread) {
+		if status, err := ParseStatus(data); err == nil {
+			return []Status{status}, nil
+		}
+	}
 	var threads []Status
 	err := p.each("task", func(dir int, tid int) error {
 		fd, err := open(dir, strconv.Itoa(tid)+"/status", unix.O_RDONLY)
@@ -126,6 +132,9 @@ func (p *Process) Threads() ([]Status, error) {
 	}
 	return threads, nil
 }
+
+// oneThread is a whole line of a status; the kernel escapes newlines in names.
+var oneThread = []byte("\nThreads:\t1\n")
 
 // Limits reads the resource limits.
 func (p *Process) Limits() ([]Limit, error) {
