@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -127,7 +126,7 @@ func (t *planTexts) get(p enforcer.Plan) (*sentPlan, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := len(t.kept) - 1; i >= 0; i-- {
-		if reflect.DeepEqual(t.kept[i].plan, p) {
+		if t.kept[i].plan.Equal(p) {
 			return t.kept[i], nil
 		}
 	}
