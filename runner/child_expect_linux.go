@@ -21,7 +21,9 @@ type place struct {
 	// parent is the sandbox's cgroup, workers the path of the one that its workers are in. worker is the workers' uid outside of any user namespace, who puts children into theirs.
 	parent  *cgroup.Group
 	workers string
-	worker  int
+	// groups are those that wait for an exec, nil: none is kept.
+	groups *groups
+	worker int
 }
 
 // place is where this sandbox's children are.
@@ -29,7 +31,7 @@ func (s *Sandbox) place() (place, error) {
 	state := s.State()
 	at := place{
 		namespaces: state.Namespaces, root: state.Root, rootID: state.RootID, workerID: state.ExeID,
-		parent: s.config.Cgroup, worker: s.config.Plan.Outside.UID,
+		parent: s.config.Cgroup, groups: &s.groups, worker: s.config.Plan.Outside.UID,
 	}
 	if at.parent != nil {
 		at.workers = at.parent.Path()
@@ -37,10 +39,15 @@ func (s *Sandbox) place() (place, error) {
 	return at, nil
 }
 
-// newGroup makes one exec's cgroup.
+// newGroup makes one exec's cgroup, or takes one that waits.
 func (p place) newGroup(sequence uint64, values map[string]string) (*cgroup.Group, error) {
 	if p.parent == nil {
 		return nil, fmt.Errorf("%w: the plan kills by cgroup, and the sandbox has none", ErrTable)
+	}
+	if len(values) == 0 {
+		if group := p.groups.take(); group != nil {
+			return group, nil
+		}
 	}
 	group, err := p.parent.Sub("exec-"+strconv.FormatUint(sequence, 10), p.worker, true)
 	if err != nil {

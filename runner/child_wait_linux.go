@@ -34,11 +34,11 @@ func (c *Child) Wait(ctx context.Context) Exit {
 	return exit
 }
 
-// Abort ends a child at its gate, or wherever it is.
-func (c *Child) Abort() {
+// Abort ends a child at its gate, or wherever it is. What it started is gone when the Exit says that the tree is empty.
+func (c *Child) Abort() Exit {
 	c.gate.file.Close() // the child reads the end of file and exits by itself
 	c.Kill()
-	c.Wait(context.Background())
+	return c.Wait(context.Background())
 }
 
 // untilEmpty ends what is left of the tree and gives the proof. It says whether the worker is idle, and may be used again.
@@ -79,6 +79,10 @@ func (c *Child) end(exit *Exit) {
 	exit.Killed, exit.OutputLimit = c.killed, c.limited
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()
+		// Empty, and so it stays: the worker, who alone could put somebody there, has no child and waits for the next exec.
+		if exit.TreeEmpty && c.heard.empty && c.place.groups.keep(c.group) {
+			c.group = nil
+		}
 	}
 	c.scrap()
 	c.worker.conn.SetReadDeadline(time.Time{})

@@ -51,6 +51,8 @@ type Sandbox struct {
 	link    *link
 	// workersGroup is the leaf below Config.Cgroup, nil without one.
 	workersGroup *cgroup.Group
+	// groups below Config.Cgroup wait for execs.
+	groups groups
 	// slots has room for MaxWorkers: who holds one may have a worker.
 	slots chan struct{}
 

@@ -109,6 +109,7 @@ func (s *Sandbox) removeGroups(ctx context.Context) error {
 	if s.config.Cgroup == nil {
 		return nil
 	}
+	s.groups.close()
 	err := s.config.Cgroup.Destroy(ctx)
 	if s.workersGroup != nil {
 		err = errors.Join(err, s.workersGroup.Remove()) // gone by now; it closes ours

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,7 @@ type Group struct {
 	name        string // of the directory
 	path        string
 	controllers []string
+	killed      atomic.Bool
 }
 
 // Make makes the group of that name in Base. Its cgroup.procs belongs to owner (-1: to the daemon), and every controller of the host is enabled
@@ -115,6 +117,11 @@ func (g *Group) Path() string { return g.path }
 // Dir is the group's directory.
 func (g *Group) Dir() string { return g.name }
 
+// Reusable says whether an empty group is as good as a new one: it has no limits and counts, which stay when all who were in it have left, and
+// was never killed. Into a group that was killed before, the kernel kills who is cloned (6.18: fork compares the group's count of kills with that
+// of the parent's group).
+func (g *Group) Reusable() bool { return len(g.controllers) == 0 && !g.killed.Load() }
+
 // FD is the group's directory, open, for CLONE_INTO_CGROUP; it belongs to g.
 func (g *Group) FD() int { return g.fd() }
 
@@ -148,7 +155,10 @@ func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa
 
 // Kill sends SIGKILL to every process in the group and below it, those being forked right now included (cgroup.kill). That it is done is what
 // [Group.WaitEmpty] says, not this.
-func (g *Group) Kill() error { return g.write("cgroup.kill", "1") }
+func (g *Group) Kill() error {
+	g.killed.Store(true)
+	return g.write("cgroup.kill", "1")
+}
 
 // Freeze stops (true) or thaws every process in the group and below it.
 func (g *Group) Freeze(frozen bool) error {
