@@ -12,19 +12,12 @@ import (
 // fail ends a walk on which an arrow failed: nothing runs on, the record is written, and the reply has the outcome of the error.
 func (w *walk) fail(err error) Reply {
 	outcome := w.outcomeOf(err)
-	var exit *runner.Exit
-	if w.child != nil && w.released && !w.ended {
-		w.child.Kill()
-		bounded, cancel := context.WithTimeout(context.Background(), w.service.config.KillTimeout)
-		last := w.child.Wait(bounded)
-		cancel()
-		w.ended = true
-		w.proveEmpty(&last)
-		exit = &last
-	}
-	w.end()
+	exit := w.end()
 	reply := w.reply(outcome)
 	reply.TreeEmpty = exit == nil || exit.TreeEmpty
+	if !w.released {
+		exit = nil // nothing of it is the program's
+	}
 	reply.Message = sentence(err)
 	if outcome == OutcomeNotStarted {
 		reply.Message, reply.Errno = w.whyNotStarted(err), errnoName(err)

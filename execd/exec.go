@@ -92,6 +92,7 @@ func (w *walk) prepare() (err error) {
 		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra,
 	})
+	w.left = errors.Is(err, runner.ErrLeft)
 	if err == nil {
 		w.program.handed(w.decision.Effective.Limits.OutputBytes)
 	}

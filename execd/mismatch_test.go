@@ -1,9 +1,14 @@
 package execd
 
 import (
+	"errors"
 	"maps"
 	"testing"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
 	"github.com/sandboxd/sandboxd/execd/audit"
 )
 
@@ -30,6 +35,45 @@ func TestMismatchIsNeverStarted(t *testing.T) {
 		if r.Type == audit.TypeMismatch && (r.Verdict == nil || len(r.Verdict.Failed) == 0) {
 			t.Errorf("a mismatch without its rows: %+v", r)
 		}
+	}
+}
+
+// TestGateWithoutAWorker: a worker dies while its child waits, and there is no cgroup to tell of the child's end. Nothing ran, but the reply doesn't
+// say that nothing is left, and what is left ends with the sandbox.
+func TestGateWithoutAWorker(t *testing.T) {
+	s := start(t, testConfig(t))
+	if s.host.LandlockABI < 6 {
+		t.Skip("without Landlock's signal scope an exec needs a cgroup")
+	}
+	s.host.Cgroup, s.sandboxes.host.Cgroup, s.sandboxes.group = cgroup.Host{}, cgroup.Host{}, nil
+	box, err := s.sandboxes.create(t.Context(), Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := shell("echo ran")
+	request.Sandbox = box.id
+	w, err := s.enter(t.Context(), request, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arrow := range []func() error{w.decide, w.build, w.prepare} {
+		if err := arrow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Kill(w.child.Expect().WorkerPID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	reply := w.fail(errors.New("the worker is gone"))
+	s.leave(w)
+	if reply.TreeEmpty || reply.Bytes.Stdout != 0 {
+		t.Errorf("reply %+v", reply)
+	}
+	mustBe(t, s.Exec(t.Context(), request, Options{}), OutcomeDenied)
+	select {
+	case <-box.Gone():
+	case <-time.After(10 * time.Second):
+		t.Error("the sandbox is still there")
 	}
 }
 

@@ -41,6 +41,8 @@ type walk struct {
 	mismatch error
 	// unstarted says why nobody knows whether execve has passed. If the child has ended by itself the kernel's word on that stands, else it is killed.
 	unstarted error
+	// left says that no child came to its gate, and that what was on the way to it isn't proven to be gone.
+	left bool
 	// ended says that Wait or Abort has returned: the child is no longer ours to end.
 	ended bool
 }
@@ -91,20 +93,26 @@ func (s *Service) leave(w *walk) {
 	s.walks.Done()
 }
 
-// end kills a child that is still there.
-func (w *walk) end() {
-	if w.child == nil || w.ended {
-		return
+// end kills a child that is still there, and gives its Exit: nil when there was none to end. A tree that isn't proven to be gone ends with its
+// sandbox, also when no more of it came to be than a child on the way to its gate.
+func (w *walk) end() *runner.Exit {
+	if w.ended || w.child == nil && !w.left {
+		return nil
 	}
 	w.ended = true
-	if !w.released {
-		w.child.Abort()
-		return
+	exit := &runner.Exit{}
+	switch {
+	case w.left:
+	case !w.released:
+		*exit = w.child.Abort()
+	default:
+		w.child.Kill()
+		bounded, cancel := context.WithTimeout(context.Background(), w.service.config.KillTimeout)
+		defer cancel()
+		*exit = w.child.Wait(bounded)
 	}
-	w.child.Kill()
-	bounded, cancel := context.WithTimeout(context.Background(), w.service.config.KillTimeout)
-	defer cancel()
-	w.child.Wait(bounded)
+	w.proveEmpty(exit)
+	return exit
 }
 
 // recover turns a panic on any arrow into infra, with nothing left running.

@@ -57,8 +57,12 @@ type Child struct {
 	over   bool
 }
 
+// ErrLeft says that a child was killed on the way to its gate and that nobody has given his word on its end: what is left of it ends with its sandbox.
+var ErrLeft = errors.New("its process isn't proven to be gone")
+
 // Prepare starts a child and brings it to the gate, confined as the plan says. Nothing of the target runs. Errors: *StepError when a step
-// wasn't answered as it must be ("execve" when the target can't be found); everything else is a failure of ours. After an error nothing is left.
+// wasn't answered as it must be ("execve" when the target can't be found); everything else is a failure of ours. After an error nothing is left,
+// unless it is ErrLeft too.
 func (s *Sandbox) Prepare(ctx context.Context, p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
 	at, err := s.place()
 	if err != nil {
@@ -99,7 +103,9 @@ func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bo
 		return nil, err
 	}
 	if err := c.toGate(ctx, with); err != nil {
-		c.Abort()
+		if exit := c.Abort(); !exit.TreeEmpty {
+			err = fmt.Errorf("%w; %w", err, ErrLeft)
+		}
 		return nil, err
 	}
 	return c, nil

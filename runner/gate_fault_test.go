@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A call that fails is put before each row of the table in turn. The report names it, the child is gone, and the worker is as it was.
@@ -64,4 +67,21 @@ func faultyExec(t *testing.T, w *worker, k *kept) error {
 		t.Errorf("the target ran: %q", exit.Stdout.Data)
 	}
 	return err
+}
+
+// TestWorkerLostOnTheWay: a worker that stops, and dies when its exec is given up, leaves nobody to say what became of its child.
+func TestWorkerLostOnTheWay(t *testing.T) {
+	w, k := outsideWorker(t), &kept{}
+	if err := unix.Kill(w.pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	context.AfterFunc(ctx, func() { killProcess(int(w.pidfd.Fd())) })
+	inv := testInvocation("echo ran")
+	inv.Cwd = "/"
+	_, err := prepare(ctx, place{}, w, k.back, outsidePlan(), inv, IO{OutputBytes: 1 << 20})
+	if !errors.Is(err, ErrLeft) || !errors.Is(err, context.DeadlineExceeded) || !k.put || k.clean {
+		t.Errorf("%v, worker given back %+v", err, k)
+	}
 }
