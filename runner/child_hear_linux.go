@@ -33,6 +33,9 @@ func (c *Child) next() error {
 			return err
 		}
 		c.heard.exit, c.heard.at = exit, time.Now()
+		if exit.flags&exitEmpty != 0 {
+			c.heard.empty, c.heard.reaped = true, int(exit.reaped)
+		}
 		return c.mine(exit.sequence)
 	case kindEmpty:
 		var empty emptyMessage

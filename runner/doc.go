@@ -23,7 +23,7 @@
 //	                                wait4 ◀──────────────────────── exits
 //	EXIT {wait status, rusage} ◀───
 //	cgroup.kill, populated 0 …      or kill(-1, SIGKILL) in the shepherd's Landlock domain, wait4(-1, __WALL) to ECHILD
-//	EMPTY {reaped} ◀───────────────
+//	EMPTY {reaped} ◀───────────────                                 in one packet with EXIT where nobody else was left
 //
 // Closing the gate kills the child at it. Every wait of the daemon has a bound, enforced by pidfd and SIGKILL.
 package runner

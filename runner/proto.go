@@ -110,6 +110,9 @@ type exitMessage struct {
 	// step and result are the failing step as the child left it in shared memory, for when the gate couldn't carry it.
 	step   uint32
 	result int64
+	// reaped is that of an emptyMessage, with exitEmpty.
+	reaped uint32
+	_      uint32
 	rusage syscall.Rusage
 }
 
@@ -117,6 +120,7 @@ type exitMessage struct {
 const (
 	exitStepFailed uint32 = 1 << iota // step and result are set
 	exitExecuted                      // execve passed its point of no return
+	exitEmpty                         // nobody else was left: this is the emptyMessage too
 )
 
 // emptyMessage says that wait4(-1, __WALL) answered ECHILD.

@@ -108,9 +108,12 @@ func (w *shepherd) sayTarget() {
 	w.send(w.out)
 }
 
-// sayExit tells the daemon of the leader's end.
-func (w *shepherd) sayExit(status syscall.WaitStatus, usage *syscall.Rusage, executed bool) {
-	message := exitMessage{kind: kindExit, sequence: w.sequence, status: uint32(status), rusage: *usage}
+// sayExit tells the daemon of the leader's end, and in the same breath that nobody is left, if so.
+func (w *shepherd) sayExit(status syscall.WaitStatus, usage *syscall.Rusage, executed, empty bool) {
+	message := exitMessage{kind: kindExit, sequence: w.sequence, status: uint32(status), reaped: uint32(w.reaped), rusage: *usage}
+	if empty {
+		message.flags |= exitEmpty
+	}
 	if w.words.failed.kind != 0 {
 		message.flags |= exitStepFailed
 		message.step, message.result = w.words.failed.step, w.words.failed.result

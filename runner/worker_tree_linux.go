@@ -51,12 +51,32 @@ func (w *shepherd) follow() error {
 	if err != nil {
 		return err
 	}
-	w.sayExit(status, &w.wait.usage, executed)
+	usage := w.wait.usage
+	empty, err := w.alone()
+	if err != nil {
+		return err
+	}
+	w.sayExit(status, &usage, executed, empty)
+	if empty {
+		return nil
+	}
 	if err := w.end(); err != nil {
 		return err
 	}
 	w.sayEmpty()
 	return nil
+}
+
+// alone says whether no child is left, as after most execs. It looks once: the leader's end shall not wait for the reaping of many.
+func (w *shepherd) alone() (bool, error) {
+	pid, err := w.wait4(-1, unix.WALL|unix.WNOHANG)
+	if errors.Is(err, unix.ECHILD) {
+		return true, nil // nobody is left, and nobody can come: only children are born into a tree
+	}
+	if pid > 0 {
+		w.reaped++
+	}
+	return false, err
 }
 
 // watch waits for the leader's end or for an order, reaps orphans meanwhile, and says whether the leader lives.
