@@ -31,6 +31,7 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
+	s.chores.Go(s.settle)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	var wrong []error
