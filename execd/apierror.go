@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"bytes"
 	"encoding/json/v2"
 	"errors"
 	"net/http"
@@ -91,15 +92,19 @@ func (x *exchange) fail(err error) {
 
 // answer answers a value.
 func (x *exchange) answer(status int, value any) {
-	data, err := json.Marshal(value, wire)
-	if err != nil {
+	var body bytes.Buffer
+	if reply, ok := value.(Reply); ok {
+		body.Grow(reply.encodedSize())
+	}
+	if err := json.MarshalWrite(&body, value, wire); err != nil {
 		panic(err) // answered by the handler's own recovery: every value here has a JSON form
 	}
+	body.WriteByte('\n')
 	x.w.Header().Set("Content-Type", "application/json")
-	x.w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
+	x.w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	x.bounded(func() {
 		x.w.WriteHeader(status)
-		_, _ = x.w.Write(append(data, '\n')) // a client that has gone has no use for it
+		_, _ = x.w.Write(body.Bytes()) // a client that has gone has no use for it
 	})
 }
 
