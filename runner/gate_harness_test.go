@@ -65,7 +65,8 @@ func outsideWorker(t testing.TB, env ...string) *worker {
 	defer theirs.Close()
 	cmd := exec.Command("/proc/self/fd/4")
 	cmd.Args, cmd.Env, cmd.Dir = []string{Name, "worker"}, env, "/"
-	cmd.ExtraFiles = []*os.File{theirs, binary}
+	cmd.ExtraFiles = make([]*os.File, workerSocket-2)
+	cmd.ExtraFiles[4-3], cmd.ExtraFiles[workerSocket-3] = binary, theirs
 	pidfd := -1
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: outsideUID, Gid: outsideUID}, PidFD: &pidfd, Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

@@ -56,7 +56,7 @@ func (s *server) start(number uint64, socket int) {
 	defer s.mu.Unlock()
 	pidfd := -1
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, "worker"}, &syscall.ProcAttr{
-		Dir: "/", Env: sabotageEnv(), Files: []uintptr{0, 1, 2, uintptr(socket)},
+		Dir: "/", Env: sabotageEnv(), Files: workerFiles(uintptr(socket)),
 		Sys: &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true},
 	})
 	if err != nil {
@@ -70,6 +70,18 @@ func (s *server) start(number uint64, socket int) {
 	case s.started <- struct{}{}:
 	default:
 	}
+}
+
+// workerFiles has the socket where the worker wants it. The worker could move it there itself, but to make room for so high a number the kernel
+// waits for all processors (expand_fdtable: synchronize_rcu), some ten milliseconds, unless the process has one thread, as a child that is about to
+// execute the worker does.
+func workerFiles(socket uintptr) []uintptr {
+	files := make([]uintptr, workerSocket+1)
+	for fd := range files {
+		files[fd] = ^uintptr(0) // closed
+	}
+	files[0], files[1], files[2], files[workerSocket] = 0, 1, 2, socket
+	return files
 }
 
 // reap waits for every child: workers, and what they leave behind. Who has no child has no descendant, so there is nothing to miss while

@@ -7,7 +7,7 @@ const Name = "sandboxd-runner"
 //
 //	sandboxd-runner launcher    set the sandbox up, then become "serve"        socket to the daemon on descriptor 3
 //	sandboxd-runner serve       start workers, reap                            the same, and the probe's listening socket on 4
-//	sandboxd-runner worker      one exec at a time                             socket to the daemon on descriptor 3
+//	sandboxd-runner worker      one exec at a time                             socket to the daemon on descriptor 250
 func Main(args []string) int {
 	if len(args) != 2 {
 		return exitUsage
@@ -17,7 +17,7 @@ func Main(args []string) int {
 		return RunLauncher(args)
 	case "worker":
 		heedSignals()
-		return RunWorker(daemonSocket)
+		return RunWorker(workerSocket)
 	}
 	return exitUsage
 }
@@ -25,7 +25,7 @@ func Main(args []string) int {
 // exitUsage is the status of a program that was started by hand.
 const exitUsage = 2
 
-// The descriptors of a launcher, and daemonSocket of a worker too.
+// The descriptors of a launcher.
 const (
 	daemonSocket = 3
 	probeSocket  = 4

@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 // askedActs looks at the first message without taking it.
 func askedActs() (askedTo, bool) {
 	buffer := make([]byte, maxPacket)
-	n, _, err := unix.Recvfrom(daemonSocket, buffer, unix.MSG_PEEK)
+	n, _, err := unix.Recvfrom(workerSocket, buffer, unix.MSG_PEEK)
 	var asked askedTo
 	if err != nil || n == 0 || json.Unmarshal(buffer[:n], &asked) != nil || len(asked.Acts) == 0 {
 		return asked, false
 	}
-	_, _, err = unix.Recvfrom(daemonSocket, buffer, 0)
+	_, _, err = unix.Recvfrom(workerSocket, buffer, 0)
 	return asked, err == nil
 }

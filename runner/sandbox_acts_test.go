@@ -71,11 +71,11 @@ func perform(asked askedTo) int {
 	for _, name := range asked.Acts {
 		got[name] = actOf(name)()
 	}
-	if _, err := syscall.Write(daemonSocket, encode(got)); err != nil {
+	if _, err := syscall.Write(workerSocket, encode(got)); err != nil {
 		return 1
 	}
 	for {
-		if n, err := syscall.Read(daemonSocket, make([]byte, 1)); n <= 0 && err != syscall.EINTR {
+		if n, err := syscall.Read(workerSocket, make([]byte, 1)); n <= 0 && err != syscall.EINTR {
 			return 0
 		}
 	}
@@ -283,7 +283,7 @@ func signalLauncher() string {
 // leaveDaemon leaves a process in a session of its own that keeps our socket: its end shows at the other end of the socket.
 func leaveDaemon() string {
 	_, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "trap '' TERM HUP INT; (sleep 1000 & sleep 1000)"}, &os.ProcAttr{
-		Files: []*os.File{nil, nil, nil, os.NewFile(daemonSocket, "socket")}, Sys: &syscall.SysProcAttr{Setsid: true}})
+		Files: []*os.File{nil, nil, nil, os.NewFile(workerSocket, "socket")}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	return outcomeOf(err)
 }
 

@@ -151,10 +151,13 @@ func (w *shepherd) settle() error {
 			return fmt.Errorf("descriptor %d: /dev/null opened as %d: %v", fd, got, err)
 		}
 	}
-	if err := unix.Dup3(w.socket, workerSocket, unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("socket: %w", err)
+	if w.socket != workerSocket {
+		if err := unix.Dup3(w.socket, workerSocket, 0); err != nil {
+			return fmt.Errorf("socket: %w", err)
+		}
+		w.socket = workerSocket
 	}
-	w.socket = workerSocket
+	unix.CloseOnExec(w.socket)
 	if err := unix.SetNonblock(w.socket, false); err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
