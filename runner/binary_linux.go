@@ -24,7 +24,7 @@ const sealed = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F
 // /proc/PID/exe (CVE-2019-5736), and a binary that is replaced on disk doesn't mix with a running daemon. Its mode is execute only: to a
 // process that can't read its own program the kernel never gives core dumps or tracers (execve(2), PR_SET_DUMPABLE).
 func OpenBinary(path string) (*os.File, error) {
-	source, err := os.Open(path)
+	source, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // to open a FIFO could take for ever
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +35,9 @@ func OpenBinary(path string) (*os.File, error) {
 	}
 	if !stat.Mode().IsRegular() || stat.Size() == 0 {
 		return nil, &os.PathError{Op: "execute", Path: path, Err: errors.New("not a regular file with content")}
+	}
+	if stat.Mode()&0o002 != 0 {
+		return nil, &os.PathError{Op: "execute", Path: path, Err: errors.New("everybody may write it; take that away (chmod o-w)")}
 	}
 	// A process that forks now would hold the writable descriptor until its execve, and ours would answer ETXTBSY.
 	syscall.ForkLock.RLock()

@@ -269,7 +269,20 @@ func TestSandboxStartCancelled(t *testing.T) {
 }
 
 func TestOpenBinary(t *testing.T) {
-	for _, path := range []string{"/", "/dev/null", filepath.Join(t.TempDir(), "none")} {
+	dir := t.TempDir()
+	fifo, open := filepath.Join(dir, "fifo"), filepath.Join(dir, "open")
+	if err := errors.Join(unix.Mkfifo(fifo, 0o700), os.WriteFile(open, []byte("a program"), 0o700), os.Chmod(open, 0o702)); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever waits at the FIFO is let go, so that the test ends.
+	release := time.AfterFunc(10*time.Second, func() {
+		t.Error("waits for somebody to write to the FIFO")
+		if f, err := os.OpenFile(fifo, os.O_RDWR, 0); err == nil {
+			f.Close()
+		}
+	})
+	defer release.Stop()
+	for _, path := range []string{"/", "/dev/null", filepath.Join(dir, "none"), fifo, open} {
 		if f, err := OpenBinary(path); err == nil {
 			f.Close()
 			t.Errorf("%s is a binary", path)
