@@ -1,9 +1,14 @@
 package execd
 
 import (
+	"context"
 	"encoding/json/v2"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/policy"
 )
 
 func TestSandboxesLiveUntilDeleted(t *testing.T) {
@@ -55,5 +60,44 @@ func TestSandboxesLiveUntilDeleted(t *testing.T) {
 	}
 	if got := d.do(t, "GET", "/v1/sandboxes/"+other.ID, ""); got.status != 200 {
 		t.Errorf("the other: %d %s", got.status, got.body)
+	}
+}
+
+// TestSandboxesAreTheirOwners: to anybody else a sandbox isn't there, whatever he does with its id, and what he tries changes nothing.
+func TestSandboxesAreTheirOwners(t *testing.T) {
+	s := start(t, testConfig(t))
+	owner, other := Self(), Self()
+	other.UID++
+	box, err := s.sandboxes.create(t.Context(), owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := s.Handler()
+	do := func(caller policy.Caller, method, path, body string) *httptest.ResponseRecorder {
+		request := httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(context.WithValue(t.Context(), callerKey{}, caller))
+		request.Header.Set("Content-Type", "application/json")
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, request)
+		return recorder
+	}
+	for _, row := range []struct{ method, path string }{{"GET", "/v1/sandboxes/" + box.id}, {"DELETE", "/v1/sandboxes/" + box.id}} {
+		if got := do(other, row.method, row.path, ""); got.Code != 404 {
+			t.Errorf("%s of another's sandbox: %d %s", row.method, got.Code, got.Body)
+		}
+	}
+	if list := do(other, "GET", "/v1/sandboxes", ""); list.Code != 200 || strings.Contains(list.Body.String(), box.id) {
+		t.Errorf("another's list: %d %s", list.Code, list.Body)
+	}
+	// The walk asks too: not every caller comes by HTTP.
+	request := shell("echo ran")
+	request.Sandbox, request.Caller = box.id, other
+	if reply := s.Exec(t.Context(), request, Options{}); reply.Outcome != OutcomeDenied || reply.Bytes.Stdout != 0 {
+		t.Errorf("exec in another's sandbox: %+v", reply)
+	}
+	if got := do(owner, "GET", "/v1/sandboxes/"+box.id, ""); got.Code != 200 {
+		t.Errorf("the owner's own: %d %s", got.Code, got.Body)
+	}
+	if err := s.sandboxes.delete(t.Context(), box.id, owner); err != nil {
+		t.Error(err)
 	}
 }
