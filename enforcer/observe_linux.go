@@ -144,10 +144,14 @@ func (s *State) read(process *procfs.Process, h Host) error {
 }
 
 func locate(process *procfs.Process) (location Location, err error) {
-	for name, text := range map[string]*string{"root": &location.Root, "cwd": &location.Cwd, "exe": &location.Exe} {
-		if *text, err = process.Link(name); err != nil {
-			return Location{}, err
-		}
+	if location.Root, err = process.Link("root"); err != nil {
+		return Location{}, err
+	}
+	if location.Cwd, err = process.Link("cwd"); err != nil {
+		return Location{}, err
+	}
+	if location.Exe, err = process.Link("exe"); err != nil {
+		return Location{}, err
 	}
 	if location.RootID, err = process.Identity("root"); err != nil {
 		return Location{}, err

@@ -202,7 +202,9 @@ func (p *Process) Identity(name string) (string, error) {
 	if err := unix.Fstatat(p.fd, name, &stat, 0); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
-	return fmt.Sprintf("%d:%d:%d", unix.Major(uint64(stat.Dev)), unix.Minor(uint64(stat.Dev)), stat.Ino), nil
+	text := strconv.AppendUint(make([]byte, 0, 32), uint64(unix.Major(uint64(stat.Dev))), 10)
+	text = strconv.AppendUint(append(text, ':'), uint64(unix.Minor(uint64(stat.Dev))), 10)
+	return string(strconv.AppendUint(append(text, ':'), stat.Ino, 10)), nil
 }
 
 // Owner is the uid that owns a file of /proc/PID itself.
