@@ -18,7 +18,7 @@ func (h *sandboxes) fill() {
 	defer h.background.Done()
 	for h.life.Err() == nil {
 		if len(h.ready) < cap(h.ready) {
-			box, err := h.make(h.life)
+			box, err := h.makeWarm()
 			if err == nil {
 				h.putBack(box)
 				continue
@@ -35,6 +35,21 @@ func (h *sandboxes) fill() {
 		case <-h.life.Done():
 		}
 	}
+}
+
+// makeWarm makes a sandbox for the pool, with a worker that waits for its exec.
+func (h *sandboxes) makeWarm() (*sandbox, error) {
+	box, err := h.make(h.life)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(h.life, h.config.SandboxTimeout)
+	defer cancel()
+	if err := box.Warm(ctx); err != nil {
+		h.close(box)
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	return box, nil
 }
 
 // startFilling begins to fill the pool.

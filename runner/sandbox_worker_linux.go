@@ -63,6 +63,16 @@ func (s *Sandbox) worker(ctx context.Context) (*worker, error) {
 	return w, nil
 }
 
+// Warm starts a worker, unless one is idle: the first exec then doesn't wait for it.
+func (s *Sandbox) Warm(ctx context.Context) error {
+	w, err := s.worker(ctx)
+	if err != nil {
+		return err
+	}
+	s.putWorker(w)
+	return nil
+}
+
 // takeIdle is the warmest idle worker that lives.
 func (s *Sandbox) takeIdle() *worker {
 	s.mu.Lock()
