@@ -44,6 +44,7 @@ func TestExec(t *testing.T) {
 		}(), OutcomeNotStarted, 127, "", ""},
 		{"nothing of our environment", shell("env | sort | grep -v -e ^PWD= -e ^OLDPWD= -e ^SHLVL= -e ^_="), OutcomeOK, 0,
 			"HOME=/work\nLANG=C.UTF-8\nPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nTMPDIR=/tmp\n", ""},
+		{"the timers of the kernel's own exactness, not of a worker's idle threads", command("cat", "/proc/self/timerslack_ns"), OutcomeOK, 0, "50000\n", ""},
 		{"bytes are kept", shell(`printf 'a\r\nb\rc\000\377\n\nno newline'`), OutcomeOK, 0, "a\r\nb\rc\x00\xff\n\nno newline", ""},
 		{"a background child doesn't hold the answer", shell("sleep 100 & echo started"), OutcomeOK, 0, "started\n", ""},
 	} {
