@@ -127,7 +127,7 @@ func (t table) shown(path string, have []Source) ([]Source, error) {
 	if covered(target, have) {
 		return found, nil
 	}
-	if reserved(target) {
+	if reserved(target) || target == "/" || target == "/etc" {
 		return nil, fmt.Errorf("leads to %s, which is made by sandboxd in every sandbox", target)
 	}
 	tree, err := t.tree(target)

@@ -2,6 +2,7 @@ package mount
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -129,11 +130,14 @@ func TestSourcesShow(t *testing.T) {
 	if _, err := Sources([]string{dir + "/none"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("what isn't there: %v", err)
 	}
-	if err := os.Symlink("/proc/1", dir+"/sly"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Sources([]string{dir + "/sly"}); err == nil {
-		t.Error("a link to /proc is shown")
+	for i, to := range []string{"/proc/1", "/etc", "/"} {
+		sly := fmt.Sprint(dir, "/sly", i)
+		if err := os.Symlink(to, sly); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Sources([]string{sly}); err == nil || !strings.Contains(err.Error(), "leads to "+to) {
+			t.Errorf("a link to %s: %v", to, err)
+		}
 	}
 }
 
