@@ -68,6 +68,7 @@ func TestBuildRefuses(t *testing.T) {
 		{name: "uid -1", field: "securityContext.runAsUser", edit: func(d *policy.Decision) { d.Effective.SecurityContext.RunAsUser = ptr[int64](1<<32 - 1) }},
 		{name: "root's gid", field: "securityContext.runAsGroup", edit: func(d *policy.Decision) { d.Effective.SecurityContext.RunAsGroup = ptr[int64](0) }},
 		{name: "the worker's gid", field: "securityContext.runAsGroup", edit: func(d *policy.Decision) { d.Effective.SecurityContext.RunAsGroup = ptr[int64](200000) }},
+		{name: "the worker's group", field: "securityContext.supplementalGroups", edit: func(d *policy.Decision) { d.Effective.SecurityContext.SupplementalGroups = []int64{5, 200000} }},
 		{name: "root's group", field: "securityContext.supplementalGroups", edit: func(d *policy.Decision) { d.Effective.SecurityContext.SupplementalGroups = []int64{5, 0} }},
 		{name: "no memory controller", field: "limits.memoryBytes", lack: "cgroup.memory",
 			host: func(h *Host) { h.Cgroup.Controllers = []string{"cpu", "pids"}; h.Cgroup.Why = "memory is on version 1" },
