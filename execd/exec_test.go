@@ -3,6 +3,7 @@ package execd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -99,6 +100,31 @@ func TestCancelled(t *testing.T) {
 	mustBe(t, reply, OutcomeCancelled)
 	if reply.Bytes.Stdout != 0 || reply.DurationSeconds != 0 {
 		t.Errorf("a request that was cancelled before it began: %+v", reply)
+	}
+}
+
+// TestCancelledBeforeRelease: a caller who goes away while the record is written finds nothing started.
+func TestCancelledBeforeRelease(t *testing.T) {
+	s := start(t, testConfig(t))
+	w, err := s.enter(t.Context(), shell("echo ran"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.leave(w)
+	for _, arrow := range []func() error{w.decide, w.build, w.prepare, w.check, w.record} {
+		if err := arrow(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.cancel(errSink)
+	err = w.release()
+	if !errors.Is(err, errSink) || w.released {
+		t.Fatalf("release: %v, released %t", err, w.released)
+	}
+	reply := w.fail(err)
+	mustBe(t, reply, OutcomeCancelled)
+	if reply.Bytes.Stdout != 0 || !reply.TreeEmpty || reply.ExitCode != nil {
+		t.Errorf("reply %+v", reply)
 	}
 }
 
