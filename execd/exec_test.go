@@ -207,6 +207,22 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
+// TestNoLogNothingRuns: where nothing can be recorded, nothing is released.
+func TestNoLogNothingRuns(t *testing.T) {
+	s, err := New(t.Context(), testConfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close(context.Background()) // says that the stop couldn't be recorded
+	if err := s.log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reply := s.Exec(t.Context(), shell("echo ran"), Options{})
+	if reply.Outcome != OutcomeInfra || reply.Bytes.Stdout != 0 || reply.AuditSequence != 0 || reply.ExitCode != nil || !reply.TreeEmpty {
+		t.Errorf("reply %+v", reply)
+	}
+}
+
 // TestRecordedBeforeReleased: by the time the program has said anything, its release is in the log, and the log's own account is that the disk
 // has it.
 func TestRecordedBeforeReleased(t *testing.T) {

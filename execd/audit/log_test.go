@@ -162,6 +162,15 @@ func TestOpenRefusesADirectoryOfOthers(t *testing.T) {
 	if _, err := Open(link, Options{}); err == nil {
 		t.Error("Open of a symlink: no error")
 	}
+	if os.Geteuid() == 0 { // who else could give it away
+		others := t.TempDir()
+		if err := errors.Join(os.Chmod(others, 0o700), os.Chown(others, 12345, 12345)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(others, Options{}); err == nil || !strings.Contains(err.Error(), "12345") {
+			t.Errorf("Open of another's directory: %v", err)
+		}
+	}
 }
 
 func TestTornLineIsCutOffAndRecorded(t *testing.T) {
