@@ -71,8 +71,8 @@ func (l *Log) Append(ctx context.Context, r Record) (sequence int64, err error) 
 	return l.add(ctx, r, true)
 }
 
-// Note adds a record and returns once the kernel has it, so that it outlives this process; the sync follows at once. It is for records
-// that nothing waits for, such as an outcome. If the sync fails the log is broken for all that comes later.
+// Note adds a record and returns once the kernel has it, so that it outlives this process; the sync follows with that of the next record, or soon
+// without one. It is for records that nothing waits for, such as an outcome. If the sync fails the log is broken for all that comes later.
 func (l *Log) Note(ctx context.Context, r Record) (sequence int64, err error) {
 	return l.add(ctx, r, false)
 }

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 )
 
 // maxBatch bounds the records that share one write and one sync.
 const maxBatch = 256
+
+// noteBound is how long a note may wait for the sync of a durable record. A note between two execs shares that of the second one's release: each
+// exec then costs one sync and not two. After a crash of the daemon notes are there all the same; a power cut may take those of this time.
+const noteBound = 20 * time.Millisecond
 
 // writer is the one goroutine that writes, with the place where the next line goes.
 type writer struct {
@@ -19,6 +24,8 @@ type writer struct {
 	// durable is where the file can be cut back to: the end of the last record that was synced.
 	durable position
 	buffer  []byte
+	// due is when what was written must be synced; nil while nothing waits for it.
+	due <-chan time.Time
 }
 
 // position is a place between two lines of the log.
@@ -38,14 +45,21 @@ func (w *writer) run() {
 		batch, open = w.gather()
 		w.take(batch)
 	}
+	w.take(nil) // the last notes
 	if w.file != nil {
 		w.file.Close()
 	}
 }
 
-// gather waits for a request and takes all that wait behind it. A nil request is the last.
+// gather waits for a request, or until notes are due, and takes all that wait behind it. A nil request is the last.
 func (w *writer) gather() (batch []*request, open bool) {
-	for r := <-w.log.queue; r != nil; {
+	var r *request
+	select {
+	case r = <-w.log.queue:
+	case <-w.due:
+		return nil, true
+	}
+	for r != nil {
 		if batch = append(batch, r); len(batch) == maxBatch {
 			return batch, true
 		}
@@ -58,7 +72,7 @@ func (w *writer) gather() (batch []*request, open bool) {
 	return batch, false
 }
 
-// take records a batch: one write, the early answers, one sync, the others.
+// take records a batch: one write, the early answers, one sync, the others. A batch of notes alone is synced when it is due; an empty batch says that it is.
 func (w *writer) take(batch []*request) {
 	numbers := make([]int64, len(batch))
 	err := w.log.Err()
@@ -78,8 +92,16 @@ func (w *writer) take(batch []*request) {
 		}
 	}
 	if err != nil {
+		w.due = nil // reopen cuts back to what is durable
 		return
 	}
+	if len(batch) > 0 && !slices.ContainsFunc(batch, func(r *request) bool { return r.durable || r.reopen }) {
+		if w.due == nil {
+			w.due = time.After(noteBound)
+		}
+		return
+	}
+	w.due = nil
 	if err = w.sync(); err != nil {
 		w.mark(err)
 	}
