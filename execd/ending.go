@@ -45,6 +45,7 @@ func (w *walk) fail(err error) Reply {
 
 // finish ends a walk whose child has ended.
 func (w *walk) finish(exit runner.Exit) Reply {
+	fault("walk.finish")
 	e := ending{known: exit.Known, status: exit.Status, killed: w.killedBy(exit), oomKills: exit.OOMKills}
 	reply := w.reply(e.outcome())
 	reply.ExitCode, reply.Signal = e.exitCode(), e.signal()
@@ -122,6 +123,7 @@ func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
 	} else {
 		w.service.logger.Error("audit", "exec", w.id, "type", last.Type, "error", err)
 	}
+	fault("walk.answer")
 	w.service.metrics.finished(w.request.Action, reply.Outcome, time.Since(w.began))
 	return reply
 }

@@ -48,6 +48,7 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 
 // decide asks policy. A kept sandbox must be the caller's before anything is said about the request.
 func (w *walk) decide() error {
+	fault("walk.decide")
 	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
@@ -66,6 +67,7 @@ func (w *walk) decide() error {
 
 // build takes a sandbox and makes the decision concrete for this host and that sandbox.
 func (w *walk) build() (err error) {
+	fault("walk.build")
 	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
@@ -82,6 +84,7 @@ func (w *walk) build() (err error) {
 
 // prepare brings a child to its gate.
 func (w *walk) prepare() (err error) {
+	fault("walk.prepare")
 	if w.program, err = newProgram(w.request); err != nil {
 		return err
 	}
@@ -117,6 +120,7 @@ func (w *walk) tee() func(string, []byte) {
 
 // check reads the child back and holds it against the plan. What can't be read isn't held.
 func (w *walk) check() error {
+	fault("walk.check")
 	state, err := enforcer.Observe(w.child.PID(), w.service.host)
 	if err != nil {
 		w.verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
@@ -132,6 +136,7 @@ func (w *walk) check() error {
 
 // record makes decision and proof durable. Nothing is released whose release isn't on the disk.
 func (w *walk) record() (err error) {
+	fault("walk.record")
 	w.sequence, err = w.append(w.releaseRecord())
 	return err
 }
@@ -144,10 +149,12 @@ func (w *walk) release() error {
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
+	fault("walk.release")
 	w.released = true
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
+	fault("walk.released")
 	started, cancel := context.WithTimeoutCause(w.clock, w.service.config.GateTimeout, errExecve)
 	defer cancel()
 	if err := w.child.Started(started); err != nil {
@@ -162,6 +169,7 @@ func (w *walk) release() error {
 		}
 		return nil
 	}
+	fault("walk.look")
 	w.mismatch = w.checkStarted()
 	if w.mismatch != nil {
 		w.child.Kill()
@@ -171,6 +179,7 @@ func (w *walk) release() error {
 
 // wait waits for the end of leader and tree, within the clock: when it ends first, the runner kills the tree.
 func (w *walk) wait() runner.Exit {
+	fault("walk.wait")
 	exit := w.child.Wait(w.clock)
 	w.ended = true
 	w.proveEmpty(&exit)

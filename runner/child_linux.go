@@ -98,6 +98,7 @@ func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bo
 		giveBack(w, false)
 		return nil, err
 	}
+	fault("child.sent")
 	if err := c.toGate(ctx, with); err != nil {
 		c.Abort()
 		return nil, err
@@ -174,6 +175,7 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	if err != nil {
 		return c.lost(ctx, err)
 	}
+	fault("child.born")
 	if born.kind != kindBorn {
 		return c.unexpected(born)
 	}
@@ -183,6 +185,7 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	if err != nil {
 		return c.lost(ctx, err)
 	}
+	fault("child.ready")
 	closeFD(ready.pidfd)
 	if ready.kind != kindReady {
 		return c.unexpected(ready)
@@ -247,6 +250,7 @@ func (c *Child) Release() error {
 		return c.unreleasable(context.Background())
 	}
 	c.released = time.Now()
+	fault("child.release")
 	if err := c.gate.open(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}

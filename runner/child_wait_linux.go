@@ -16,6 +16,7 @@ func (c *Child) Wait(ctx context.Context) Exit {
 	exit := Exit{}
 	clean := false
 	err := c.untilExit()
+	fault("child.exit")
 	switch {
 	case err != nil:
 		c.abandon(&exit)
@@ -29,6 +30,7 @@ func (c *Child) Wait(ctx context.Context) Exit {
 		exit.Duration = c.heard.at.Sub(c.released)
 		exit.Stdout, exit.Stderr = c.stdout.finish(), c.stderr.finish()
 	}
+	fault("child.empty")
 	c.end(&exit)
 	c.giveBack(c.worker, clean)
 	return exit

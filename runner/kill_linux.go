@@ -26,12 +26,14 @@ func (c *Child) killFor(output bool) {
 	c.killed = c.pidfd >= 0 && !ended(c.pidfd)
 	c.limited = output && c.killed
 	// None of these is taken for done because it answered nil: the proof is an empty tree, and Wait asks for it.
+	fault("child.kill")
 	if c.group != nil {
 		_ = c.group.Kill()
 	}
 	if c.pidfd >= 0 {
 		killProcess(c.pidfd) // the worker then ends the rest; it is frozen until then if the child is at its gate
 	}
+	fault("child.killed")
 	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.
 	order := killMessage{kind: kindKill, sequence: c.sequence}
 	if raw, err := c.worker.conn.SyscallConn(); err == nil {

@@ -38,6 +38,7 @@ func Start(ctx context.Context, c Config) (*Sandbox, error) {
 	if err := s.spawn(); err != nil {
 		return nil, errors.Join(err, s.removeGroups(clean))
 	}
+	fault("sandbox.spawned")
 	err := s.setUp(ctx)
 	s.closing.Store(err != nil)
 	go s.listen()
@@ -73,7 +74,7 @@ func (s *Sandbox) spawn() error {
 	}
 	defer null.Close()
 	s.process, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
-		Dir: "/", Env: append([]string{}, sabotageEnv()...), Files: []*os.File{null, null, null, theirs}, Sys: attributes,
+		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, theirs}, Sys: attributes,
 	})
 	if err != nil {
 		ours.Close()
@@ -125,6 +126,7 @@ func (s *Sandbox) setUp(ctx context.Context) error {
 	if err := s.link.deadline(time.Time{}); err != nil {
 		return err
 	}
+	fault("sandbox.made")
 	s.state, s.verdict, err = s.observe(ready.Hostname)
 	if err != nil {
 		return err
@@ -144,6 +146,7 @@ func (s *Sandbox) handOver() (*launcherReady, error) {
 	if err := s.link.send(launcherOrder{Plan: true}, int(plan.Fd())); err != nil {
 		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
 	}
+	fault("sandbox.sent")
 	data, fds, err := s.link.receive()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: wait for the launcher: %w", err)

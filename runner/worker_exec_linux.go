@@ -55,7 +55,9 @@ func (w *shepherd) birth(m message) (int, error) {
 		w.args.flags |= unix.CLONE_INTO_CGROUP
 		w.args.cgroup = sourceCgroup
 	}
+	fault("worker.spawn")
 	pid, errno := w.spawn()
+	fault("worker.spawned")
 	if errno != 0 {
 		return 0, &failure{"clone3", errno}
 	}

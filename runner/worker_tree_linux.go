@@ -51,10 +51,13 @@ func (w *shepherd) follow() error {
 	if err != nil {
 		return err
 	}
+	fault("worker.exit")
 	w.sayExit(status, &w.wait.usage, executed)
+	fault("worker.end")
 	if err := w.end(); err != nil {
 		return err
 	}
+	fault("worker.empty")
 	w.sayEmpty()
 	return nil
 }

@@ -241,7 +241,7 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	if o.open == nil {
-		o.open = openFile
+		o.open = underFault(openFile)
 	}
 	return o
 }
