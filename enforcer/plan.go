@@ -86,4 +86,7 @@ type Invocation struct {
 	Cwd string   `json:"cwd"`
 	// Extra is how many descriptors besides 0, 1 and 2 the child gets, numbered from 3.
 	Extra int `json:"extra"`
+	// Own says that the target is the launcher's own binary, which the worker executes by descriptor: Argv[0] is its name, Argv[1] the mode. No
+	// path is looked up, so that nothing in the sandbox can stand in its place.
+	Own bool `json:"own,omitzero"`
 }

@@ -72,6 +72,7 @@ const (
 	flagFork   uint32 = 1 << iota // a plain fork instead of a vfork
 	flagCgroup                    // descriptor 4 is the exec's cgroup
 	flagMemfd                     // the body is in the last descriptor
+	flagOwn                       // the target is the worker's own binary
 )
 
 // packetSize is the largest exec message that is sent as one packet, and the worker's buffer.

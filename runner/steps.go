@@ -244,6 +244,9 @@ func check(plan enforcer.Plan, inv enforcer.Invocation) error {
 	if len(inv.Argv) == 0 || inv.Argv[0] == "" {
 		return fmt.Errorf("%w: argv is empty", ErrTable)
 	}
+	if inv.Own && (inv.Argv[0] != Name || len(inv.Argv) < 2 || modes[inv.Argv[1]] == nil) {
+		return fmt.Errorf("%w: argv %.100q isn't our own binary with a mode that it has", ErrTable, inv.Argv)
+	}
 	if !strings.HasPrefix(inv.Cwd, "/") {
 		return fmt.Errorf("%w: cwd %q isn't absolute", ErrTable, inv.Cwd)
 	}

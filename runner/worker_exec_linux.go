@@ -90,7 +90,7 @@ func (w *shepherd) invocation(m message, plan *readyPlan) error {
 	if w.envp, _, err = pointers(w.envp, m.envc, texts); err != nil {
 		return err
 	}
-	if err := w.target.find(&plan.plan, directory, argv0, path); err != nil {
+	if err := w.target.find(&plan.plan, directory, argv0, path, m.flags&flagOwn != 0); err != nil {
 		return &failure{"execve", err}
 	}
 	plan.invoke(&w.target, w.argv, w.envp)
