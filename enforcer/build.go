@@ -157,7 +157,7 @@ func landlockRules(root mount.Root) []landlock.PathRule {
 		switch {
 		case m.Device && m.Type == mount.TypeBind:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Device})
-		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro"):
+		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro") && m.Target != landlock.ProbeDir:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Write})
 		}
 	}

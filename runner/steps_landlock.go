@@ -39,11 +39,13 @@ func (t *builder) landlock(plan enforcer.Plan, inv enforcer.Invocation, worker i
 		t.add(Step{Name: "landlock.close.unix", Nr: unix.SYS_CLOSE, Args: [6]uint64{uint64(rules)}})
 	}
 	if plan.Landlock.HandledNet != 0 {
-		// Port 1 of 127.0.0.1, which no plan grants.
+		// Port 1 of 127.0.0.1, which no plan grants, to connect to. To bind to it would take a capability, with or without a domain: any free port,
+		// which is number 0 and which no plan grants either.
 		loopback := append(order.AppendUint16(nil, unix.AF_INET), 0, 1, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+		anyPort := append(order.AppendUint16(nil, unix.AF_INET), 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
 		t.socket("landlock.socket.tcp", unix.AF_INET, rules)
 		if plan.Landlock.HandledNet&unix.LANDLOCK_ACCESS_NET_BIND_TCP != 0 {
-			t.address("probe.landlock.bind", unix.SYS_BIND, rules, loopback, unix.EACCES)
+			t.address("probe.landlock.bind", unix.SYS_BIND, rules, anyPort, unix.EACCES)
 		}
 		if plan.Landlock.HandledNet&unix.LANDLOCK_ACCESS_NET_CONNECT_TCP != 0 {
 			t.address("probe.landlock.connect", unix.SYS_CONNECT, rules, loopback, unix.EACCES)
