@@ -44,6 +44,11 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: "type Localhost needs a file name", HowTo: "name one of the profiles that this daemon has"}
 		}
 		name := *profile.LocalhostProfile
+		if builtin, ok := profile.Builtin(); ok {
+			key.name = policy.SeccompLocalhost + "/" + name
+			load = func() (seccomp.Profile, error) { return seccomp.Builtin(builtin, key.arch, key.kernel) }
+			break
+		}
 		data, err := p.read(name)
 		if err != nil {
 			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: err.Error(), HowTo: "name a regular file beneath the profile directory (--profiles)"}

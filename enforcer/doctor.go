@@ -87,6 +87,7 @@ func (h Host) doctorSeccomp(add adder) {
 	add("seccomp", slices.Contains(h.SeccompActions, "errno"), "actions: "+strings.Join(h.SeccompActions, " "), "a kernel with CONFIG_SECCOMP_FILTER")
 	add("seccomp.readback", h.SeccompReadback, "the installed program read back by ptrace, tried",
 		"CAP_SYS_ADMIN and CAP_SYS_PTRACE in the machine's own user namespace, and no filter on sandboxd itself; without, mode and probes are the evidence")
+	add(seccompListener, h.SeccompListener, "denied calls named (explainDenials) and profiles recorded", "Linux 5.19")
 }
 
 func (h Host) doctorCgroup(add adder) {

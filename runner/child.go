@@ -47,8 +47,11 @@ type Exit struct {
 	OOMKills int64
 	// OutputLimit says that the tree was killed for its output.
 	OutputLimit bool
-	Stdout      Output
-	Stderr      Output
+	// Calls are what the filter's listener heard of, where the plan has one; CallsCut says that it heard of more than it keeps.
+	Calls    []Call
+	CallsCut bool
+	Stdout   Output
+	Stderr   Output
 	// Duration runs from release to the leader's end.
 	Duration time.Duration
 }

@@ -103,6 +103,9 @@ func (c *Child) descriptors(with IO) (map[int]string, error) {
 	own := numbers(c.inv.Extra)
 	fds[own.gate] = "socket:[" + strconv.FormatUint(c.gate.inode, 10) + "]"
 	fds[own.target] = c.heard.target
+	if c.listener != nil {
+		fds[own.rules] = enforcer.Listener
+	}
 	return fds, nil
 }
 

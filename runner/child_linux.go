@@ -40,6 +40,8 @@ type Child struct {
 	stdin    *feed
 	stdout   *reader
 	stderr   *reader
+	// listener hears of calls, where the plan has one.
+	listener *listener
 
 	// heard is what the worker has said so far.
 	heard    heard
@@ -181,7 +183,7 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	}
 	// A child that is reaped already left no pidfd to hold, but it left word of why.
 	reaped := born.pidfd < 0
-	ready, err := c.gate.receive()
+	ready, err := c.ready()
 	if err != nil {
 		return c.lost(ctx, err)
 	}
@@ -201,6 +203,24 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	}
 	c.within(0)
 	return nil
+}
+
+// ready waits for READY, and takes the listener of a filter that has one on the way there.
+func (c *Child) ready() (said, error) {
+	s, err := c.gate.receive()
+	if err != nil || s.kind != kindListener || !c.plan.plan.Listens() || c.listener != nil {
+		return s, err
+	}
+	closeFD(s.pidfd)
+	if c.pidfd >= 0 { // else it is reaped already, and what it left is its end
+		if s.pid != c.pid {
+			return said{pidfd: -1}, fmt.Errorf("%w: a listener of process %d, want %d", ErrProtocol, s.pid, c.pid)
+		}
+		if err := c.listen(); err != nil {
+			return said{pidfd: -1}, err
+		}
+	}
+	return c.gate.receive()
 }
 
 // unexpected is the error of a message that isn't the one that was waited for.
@@ -249,6 +269,7 @@ func (c *Child) Release() error {
 	if spoke, err := c.gate.spoke(); err != nil || spoke || gone {
 		return c.unreleasable(context.Background())
 	}
+	c.listener.begin()
 	c.released = time.Now()
 	fault("child.release")
 	if err := c.gate.open(); err != nil {

@@ -82,6 +82,7 @@ func (c *Child) end(exit *Exit) {
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()
 	}
+	exit.Calls, exit.CallsCut = c.listener.end()
 	c.scrap()
 	c.worker.conn.SetReadDeadline(time.Time{})
 }
@@ -96,6 +97,7 @@ func (c *Child) scrap() {
 	if c.stdin != nil {
 		c.stdin.stop(!c.released.IsZero())
 	}
+	c.listener.close()
 	for _, r := range []*reader{c.stdout, c.stderr} {
 		if r != nil {
 			r.file.Close()

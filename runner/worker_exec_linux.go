@@ -41,7 +41,7 @@ func (w *shepherd) birth(m message) (int, error) {
 	if w.treeUID = unix.Geteuid(); plan.plan.SetIDs {
 		w.treeUID = plan.plan.Identity.UID
 	}
-	*w.words = sharedWords{born: gateWords{kind: kindBorn}, ready: gateWords{kind: kindReady, result: int64(len(plan.rows) - readyRow(plan.rows, w.words))}}
+	*w.words = sharedWords{born: gateWords{kind: kindBorn}, listener: gateWords{kind: kindListener}, ready: gateWords{kind: kindReady, result: int64(len(plan.rows) - readyRow(plan.rows, w.words))}}
 	w.rows, w.gate = plan.rows, plan.gate
 	w.args = cloneArgs{
 		flags:      unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_VM | unix.CLONE_VFORK,
