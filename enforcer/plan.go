@@ -57,6 +57,8 @@ type Plan struct {
 
 	// Cgroup has the values of the exec's own cgroup, by file name ("memory.max": "1048576"); nil: no cgroup, the worker's shepherd kills.
 	Cgroup map[string]string `json:"cgroup,omitzero"`
+	// CPUTime is the processor time in microseconds after which the runner kills the tree, by its cgroup's count; 0: no limit by that count.
+	CPUTime int64 `json:"cpuTimeMicroseconds,omitzero"`
 	// Kill is "cgroup" or "shepherd".
 	Kill string `json:"kill"`
 

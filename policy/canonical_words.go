@@ -54,6 +54,7 @@ func (w *writer) limits(l Limits) {
 	l = l.Defaulted()
 	w.open()
 	w.someFraction("cpu", l.CPU)
+	w.someFraction("cpuSeconds", l.CPUSeconds)
 	w.someNumber("fileBytes", l.FileBytes)
 	w.someNumber("memoryBytes", l.MemoryBytes)
 	w.someNumber("openFiles", l.OpenFiles)

@@ -31,7 +31,7 @@ var someRequest = rapid.Custom(func(t *rapid.T) Request {
 		Program: Program{Language: someText.Draw(t, "language"), Code: someText.Draw(t, "code"), Inputs: jsontext.Value(someText.Draw(t, "inputs")),
 			Env: env.Draw(t, "programEnv"), Cwd: someText.Draw(t, "programCwd")},
 		Limits: Limits{TimeoutSeconds: fraction.Draw(t, "timeout"), OutputBytes: number.Draw(t, "output"), MemoryBytes: number.Draw(t, "memory"),
-			Pids: number.Draw(t, "pids"), CPU: fraction.Draw(t, "cpu"), OpenFiles: number.Draw(t, "files"), FileBytes: number.Draw(t, "size")},
+			Pids: number.Draw(t, "pids"), CPU: fraction.Draw(t, "cpu"), CPUSeconds: fraction.Draw(t, "cpuSeconds"), OpenFiles: number.Draw(t, "files"), FileBytes: number.Draw(t, "size")},
 	}
 })
 

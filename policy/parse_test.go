@@ -71,6 +71,7 @@ func TestParseFaults(t *testing.T) {
 		{parseExec, `{"command":["a"]}`, `command: want an object, got a list`},
 		{parseExec, command(`"env":{"0":1}`), `command.env.0: want a string, got a number`},
 		{parseExec, exec(`"limits":{"cpu":"2"}`), `limits.cpu: want a number, got a string`},
+		{parseExec, exec(`"limits":{"cpuSeconds":0}`), `limits.cpuSeconds: 0 is out of range 0.01..31536000`},
 
 		// Text.
 		{parseExec, "{\"command\":{\"argv\":[\"\xff\"]}}", `command.argv[0]: not JSON: invalid UTF-8 at byte 21`},
@@ -266,7 +267,7 @@ func TestBoundsAreReached(t *testing.T) {
 	largest := strings.Repeat("x", longestArgument)
 	for _, body := range []string{
 		`{"command":{"argv":["a","` + largest + `"]}}`,
-		exec(`"limits":{"timeoutSeconds":86400,"outputBytes":1073741824,"pids":4194304,"cpu":0.01,"openFiles":8,"fileBytes":1}`),
+		exec(`"limits":{"timeoutSeconds":86400,"outputBytes":1073741824,"pids":4194304,"cpu":0.01,"cpuSeconds":0.01,"openFiles":8,"fileBytes":1}`),
 		exec(`"securityContext":{"runAsUser":2147483647,"supplementalGroups":[0]}`),
 	} {
 		if err := parseExec(body); err != nil {

@@ -42,6 +42,9 @@ type Child struct {
 	stderr   *reader
 	// listener hears of calls, where the plan has one.
 	listener *listener
+	// cpuLimit is the processor time that the whole tree may use, by countCPU; 0: not limited so.
+	cpuLimit time.Duration
+	countCPU func() (time.Duration, error)
 
 	// heard is what the worker has said so far.
 	heard    heard
@@ -51,12 +54,14 @@ type Child struct {
 	mu    sync.Mutex
 	pidfd int // -1 before BORN and after the end
 	group *cgroup.Group
-	// killed says that Kill came while the leader lived; limited that it came for the output.
-	killed  bool
-	limited bool
+	// killed says that a kill of ours came while the leader lived, and why is the reason of the first.
+	killed bool
+	why    killReason
 	// giveUp is when a killed tree is given up; zero: not killed.
 	giveUp time.Time
 	over   bool
+	// done is closed with over, for the watch over processor time.
+	done chan struct{}
 }
 
 // Prepare starts a child and brings it to the gate, confined as the plan says. Nothing of the target runs. Errors: *StepError when a step
@@ -83,7 +88,7 @@ func (s *Sandbox) giveBack(w *worker, clean bool) {
 
 // prepare is Prepare with a worker in hand.
 func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bool), p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
-	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1}
+	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{})}
 	ends, err := c.make(p, inv, with)
 	if err != nil {
 		c.scrap()
@@ -147,6 +152,9 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 	}
 	if p.Kill == enforcer.KillCgroup {
 		c.group, err = c.place.newGroup(c.sequence, p.Cgroup)
+	}
+	if err == nil {
+		err = c.limitCPU(time.Duration(p.CPUTime) * time.Microsecond)
 	}
 	return ends, err
 }
@@ -279,6 +287,9 @@ func (c *Child) Release() error {
 	go c.stderr.run()
 	if c.stdin.file != nil {
 		go c.stdin.run()
+	}
+	if c.cpuLimit > 0 {
+		go c.watchCPU(c.cpuLimit)
 	}
 	return nil
 }

@@ -77,10 +77,17 @@ func (c *Child) abandon(exit *Exit) {
 func (c *Child) end(exit *Exit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.over {
+		close(c.done)
+	}
 	c.over = true
-	exit.Killed, exit.OutputLimit = c.killed, c.limited
+	exit.Killed = c.killed
+	exit.OutputLimit, exit.CPULimit, exit.Uncounted = c.killed && c.why == killOutput, c.killed && c.why == killCPU, c.killed && c.why == killUncounted
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()
+		if c.cpuLimit > 0 {
+			exit.CPUTime, _ = c.countCPU()
+		}
 	}
 	exit.Calls, exit.CallsCut = c.listener.end()
 	c.scrap()

@@ -147,6 +147,9 @@ func ending(r execd.Reply) string {
 		}
 		return "ended by " + name
 	case execd.OutcomeTimeout:
+		if r.Message != "" {
+			return "timeout: " + r.Message
+		}
 		return fmt.Sprintf("timeout: killed after %.3g s; --timeout gives more", r.DurationSeconds)
 	case execd.OutcomeOOM:
 		return "oom: the kernel killed it for memory; limits.memoryBytes gives more"

@@ -41,6 +41,7 @@ func document(v view) ast.Value {
 			"memoryBytes", integer(limits.MemoryBytes),
 			"pids", integer(limits.Pids),
 			"cpu", decimal(limits.CPU),
+			"cpuSeconds", decimal(limits.CPUSeconds),
 			"openFiles", integer(limits.OpenFiles),
 			"fileBytes", integer(limits.FileBytes),
 		),

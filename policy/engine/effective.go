@@ -68,6 +68,7 @@ func overlayLimits(under, over policy.Limits) policy.Limits {
 		MemoryBytes:    named(over.MemoryBytes, under.MemoryBytes),
 		Pids:           named(over.Pids, under.Pids),
 		CPU:            named(over.CPU, under.CPU),
+		CPUSeconds:     named(over.CPUSeconds, under.CPUSeconds),
 		OpenFiles:      named(over.OpenFiles, under.OpenFiles),
 		FileBytes:      named(over.FileBytes, under.FileBytes),
 	}

@@ -229,7 +229,7 @@ func filled() policy.Request {
 	r.Network = policy.NetworkSpec{DefaultAction: "deny", Egress: []policy.EgressRule{{Action: "allow", Target: "example.com", Ports: []int{443}}}}
 	r.Command.Stdin = []byte("in")
 	r.Program = policy.Program{Language: "python", Code: "pass", Inputs: []byte("{}"), Env: map[string]string{"A": "b"}, Cwd: "/work"}
-	r.Limits = policy.Limits{TimeoutSeconds: 1, OutputBytes: 2, MemoryBytes: 3, Pids: 4, CPU: 5, OpenFiles: 6, FileBytes: 7}
+	r.Limits = policy.Limits{TimeoutSeconds: 1, OutputBytes: 2, MemoryBytes: 3, Pids: 4, CPU: 5, OpenFiles: 6, FileBytes: 7, CPUSeconds: 8}
 	return r
 }
 

@@ -40,8 +40,8 @@ var inputFields = fields(map[string]any{
 		"cwd": aText,
 	}),
 	"limits": fields(map[string]any{
-		"timeoutSeconds": aNumber, "outputBytes": aNumber, "memoryBytes": aNumber, "pids": aNumber, "cpu": aNumber, "openFiles": aNumber,
-		"fileBytes": aNumber,
+		"timeoutSeconds": aNumber, "outputBytes": aNumber, "memoryBytes": aNumber, "pids": aNumber, "cpu": aNumber, "cpuSeconds": aNumber,
+		"openFiles": aNumber, "fileBytes": aNumber,
 	}),
 })
 

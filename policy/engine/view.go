@@ -155,6 +155,7 @@ func (e *encoder) limits(l policy.Limits) {
 	e.number(l.MemoryBytes)
 	e.number(l.Pids)
 	e.number(int64(math.Float64bits(l.CPU)))
+	e.number(int64(math.Float64bits(l.CPUSeconds)))
 	e.number(l.OpenFiles)
 	e.number(l.FileBytes)
 }

@@ -33,6 +33,7 @@ request := {
 		"memoryBytes": 0,
 		"pids": 512,
 		"cpu": 0,
+		"cpuSeconds": 0,
 		"openFiles": 1024,
 		"fileBytes": 0,
 	},

@@ -19,5 +19,5 @@ complete contains "main.input" if {
 	object.keys(input.network) == {"defaultAction", "egress"}
 	object.keys(input.command) == {"argv", "cwd", "envNames", "stdinBytes", "stdinDigest"}
 	object.keys(input.program) == {"codeBytes", "codeDigest", "cwd", "envNames", "inputsBytes", "inputsDigest", "language"}
-	object.keys(input.limits) == {"cpu", "fileBytes", "memoryBytes", "openFiles", "outputBytes", "pids", "timeoutSeconds"}
+	object.keys(input.limits) == {"cpu", "cpuSeconds", "fileBytes", "memoryBytes", "openFiles", "outputBytes", "pids", "timeoutSeconds"}
 }
