@@ -1,5 +1,10 @@
 package enforcer
 
+import (
+	"github.com/sandboxd/sandboxd/enforcer/seccomp"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
 // Explaining is the plan with a filter whose refusals come by the daemon, so that it can name them. They are refused as without it.
 func (p Plan) Explaining(h Host) (Plan, error) {
 	if len(p.Seccomp.Program) == 0 {
@@ -40,3 +45,38 @@ const Listener = "anon_inode:seccomp notify"
 
 // Listens says whether the plan's filter has a listener.
 func (p Plan) Listens() bool { return p.Seccomp.Listener != "" }
+
+// Allowing is the tightest of sandboxd's profiles that lets a call through, in Kubernetes' words; nil where none does. ever says whether any profile
+// could, which is whether sandboxd itself lets it pass.
+func (h Host) Allowing(nr int, args [6]uint64) (profile *policy.SeccompProfile, ever bool) {
+	for _, builtin := range seccomp.Builtins() {
+		program, err := h.builtin(builtin.Name)
+		if err != nil || !program.Allows(h.Arch, nr, args) {
+			continue
+		}
+		if policy.BuiltinProfiles+builtin.Name == policy.ProfileDefault {
+			return &policy.SeccompProfile{Type: policy.SeccompRuntimeDefault}, true
+		}
+		return &policy.SeccompProfile{Type: policy.SeccompLocalhost, LocalhostProfile: new(policy.BuiltinProfiles + builtin.Name)}, true
+	}
+	all, err := seccomp.Compile(seccomp.Profile{Default: seccomp.Allow}, h.Arch)
+	return nil, err == nil && all.Allows(h.Arch, nr, args)
+}
+
+// builtin is a compiled profile of sandboxd's; those that plans are made of are the same.
+func (h Host) builtin(name string) (seccomp.Program, error) {
+	key := filterKey{name: policy.SeccompLocalhost + "/" + policy.BuiltinProfiles + name, arch: h.Arch, kernel: h.Kernel}
+	if have, ok := compiled.Load(key); ok {
+		return have.(seccomp.Filter).Program, nil
+	}
+	profile, err := seccomp.Builtin(name, h.Arch, h.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := seccomp.NewFilter(key.name, profile, h.Arch)
+	if err != nil {
+		return nil, err
+	}
+	compiled.Store(key, filter)
+	return filter.Program, nil
+}

@@ -133,6 +133,7 @@ func (w *walk) output(reply *Reply, exit runner.Exit) {
 	reply.Truncated = Truncated{Stdout: exit.Stdout.Truncated, Stderr: exit.Stderr.Truncated}
 	reply.Bytes = Bytes{Stdout: exit.Stdout.Total, Stderr: exit.Stderr.Total}
 	reply.OOMKills = exit.OOMKills
+	w.calls(reply, exit)
 	reply.DurationSeconds = exit.Duration.Seconds()
 	reply.Usage = Usage{
 		CPUSeconds:  cpuSeconds(exit),

@@ -79,6 +79,13 @@ func (w *walk) build() (err error) {
 		w.hook(w.box.life, errDeleted)
 	}
 	w.plan, err = enforcer.Build(w.decision, w.service.host, w.box.Plan(), w.service.profiles)
+	switch {
+	case err != nil:
+	case w.options.Observe != nil:
+		w.plan, err = w.plan.Observing(w.service.host)
+	case w.options.ExplainDenials:
+		w.plan, err = w.plan.Explaining(w.service.host)
+	}
 	return asDenied(err)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/policy/engine"
 )
@@ -119,6 +120,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"Mechanism": reflect.TypeFor[enforcer.Mechanism](), "RequestStatus": reflect.TypeFor[RequestStatus](),
 		"SandboxesStatus": reflect.TypeFor[SandboxesStatus](), "AuditStatus": reflect.TypeFor[AuditStatus](),
 		"Sandbox": reflect.TypeFor[Sandbox](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](), "Error": reflect.TypeFor[Error](),
+		"DeniedCall": reflect.TypeFor[audit.DeniedCall](), "DeniedArg": reflect.TypeFor[audit.DeniedArg](),
 	}
 	// The bodies of requests have no exported type; TestOpenAPIRequests covers them. Outcome is a word.
 	others := []string{"ExecRequest", "RunRequest", "DecideRequest", "Command", "Outcome"}
@@ -213,7 +215,7 @@ func kindOf(t reflect.Type) string {
 var samples = map[string]string{
 	"command": `{"argv":["true"],"env":{"A":"b"},"cwd":"/tmp","stdin":"x"}`, "resultMarker": "true", "stream": "true", "sandbox": `"00112233445566778899aabbccddeeff"`,
 	"securityContext": `{}`, "network": `{}`, "limits": `{}`, "code": `"1"`, "inputs": `{}`, "language": `"python"`, "env": `{}`, "cwd": `"/tmp"`,
-	"timeoutSeconds": "1", "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
+	"explainDenials": "true", "timeoutSeconds": "1", "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
 }
 
 // TestOpenAPIRequests: the parser takes each property that is described, refuses one that isn't, and wants those that are required.

@@ -2,6 +2,7 @@ package execd
 
 import (
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
 )
 
 // Options are what a caller wants besides the request.
@@ -10,6 +11,11 @@ type Options struct {
 	ResultMarker bool
 	// Rows asks for every row of the verdict.
 	Rows bool
+	// ExplainDenials names the system calls that the seccomp filter refused, in the reply and in the record. The same calls are refused, each in a
+	// detour by this process.
+	ExplainDenials bool
+	// Observe hears at the end which system calls the filter allowed; the API has no word for it.
+	Observe func([]runner.Call)
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
 }

@@ -84,6 +84,7 @@ func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
 		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty,
 		DurationSeconds: reply.DurationSeconds, CPUSeconds: reply.Usage.CPUSeconds, MaxRSSBytes: reply.Usage.MaxRSSBytes,
 	}
+	e.DeniedCalls, e.DeniedCallsCut = reply.DeniedCalls, reply.DeniedCallsCut
 	if exit != nil {
 		e.Stdout = &audit.Blob{Bytes: exit.Stdout.Total, Digest: audit.Digest(exit.Stdout.Data)}
 		e.Stderr = &audit.Blob{Bytes: exit.Stderr.Total, Digest: audit.Digest(exit.Stderr.Data)}

@@ -11,6 +11,8 @@ type ExecOptions struct {
 	ResultMarker bool
 	// Stream answers with events, one JSON line each.
 	Stream bool
+	// ExplainDenials names the system calls that the seccomp filter refused.
+	ExplainDenials bool
 }
 
 // wireCommon is what every body that starts a process has.
@@ -20,6 +22,7 @@ type wireCommon struct {
 	Network         *wireNetwork     `json:"network"`
 	Limits          *wireLimits      `json:"limits"`
 	Stream          bool             `json:"stream"`
+	ExplainDenials  bool             `json:"explainDenials"`
 }
 
 type wireExec struct {
@@ -67,7 +70,7 @@ func ParseExec(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream}, nil
+	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
 }
 
 // ParseRun reads the body of POST /v1/run. Inputs that aren't there are {}. The error is a *FieldError.
@@ -81,7 +84,7 @@ func ParseRun(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{Stream: wire.Stream}, nil
+	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
 }
 
 // ParseDecide reads the body of POST /v1/decide: that of exec or of run, with "action" saying which. The error is a *FieldError.

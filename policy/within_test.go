@@ -195,7 +195,9 @@ func loosenings(c SecurityContext) []edit {
 	switch c.SeccompProfile.String() {
 	case "RuntimeDefault", "Localhost(sandboxd/strict)", "Localhost(a)":
 		for _, name := range []string{ProfileJIT, ProfileGPU, BuiltinProfiles + "other"} {
-			set("seccompProfile", func(c *SecurityContext) { c.SeccompProfile = &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new(name)} })
+			set("seccompProfile", func(c *SecurityContext) {
+				c.SeccompProfile = &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new(name)}
+			})
 		}
 	}
 	if *c.ProcMount == ProcMountDefault {

@@ -18,8 +18,8 @@ import (
 // Call is a system call that a listener heard of, as often as it did.
 type Call struct {
 	Nr int
-	// Args are those that the kernel takes as plain numbers and a filter may tell calls by (the family of a socket, the request of an ioctl), of the
-	// first such call; the others are 0.
+	// Args are those of the first such call. Calls are told apart by those that the kernel takes as plain numbers (the family of a socket, the request
+	// of an ioctl): [seccomp.Low32].
 	Args [6]uint64
 	// Errno is what the call was answered; 0 for one that went on.
 	Errno syscall.Errno
@@ -156,16 +156,19 @@ func (l *listener) answer(asked notification) bool {
 
 // take counts a call.
 func (l *listener) take(asked notification, errno syscall.Errno) {
-	call := Call{Nr: int(asked.nr), Errno: errno, Count: 1}
-	if errno != 0 {
-		name := seccomp.Name(l.arch, call.Nr)
+	call := Call{Nr: int(asked.nr), Args: asked.args, Errno: errno, Count: 1}
+	name := seccomp.Name(l.arch, call.Nr)
+	i := slices.IndexFunc(l.calls, func(have Call) bool {
+		if have.Nr != call.Nr || have.Errno != errno {
+			return false
+		}
 		for i := range call.Args {
-			if seccomp.Low32(name, i) {
-				call.Args[i] = asked.args[i] & 0xffffffff
+			if errno != 0 && seccomp.Low32(name, i) && uint32(have.Args[i]) != uint32(call.Args[i]) {
+				return false
 			}
 		}
-	}
-	i := slices.IndexFunc(l.calls, func(have Call) bool { return have.Nr == call.Nr && have.Errno == errno && have.Args == call.Args })
+		return true
+	})
 	switch {
 	case i >= 0:
 		l.calls[i].Count++

@@ -40,6 +40,12 @@ func (f Filter) Answer(arch uint32, nr int32, args [6]uint64) syscall.Errno {
 	return syscall.EPERM
 }
 
+// Allows says whether the program lets a call through.
+func (p Program) Allows(arch string, nr int, args [6]uint64) bool {
+	action, _ := p.run(AuditArch(arch), uint64(nr), args)
+	return Action(action).permits()
+}
+
 // Observing is the filter whose allowed calls come by its listener, which lets them go on. That is sound here and nowhere else: the listener decides
 // nothing, so that there is nothing to win by changing a call's memory behind it ("seccomp user-space notification ... must not be used to
 // implement a security policy", seccomp_unotify(2)). What the filter refuses it refuses in the kernel. The calls of the gate aren't asked about: they

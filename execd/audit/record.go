@@ -109,6 +109,30 @@ type Ending struct {
 	MaxRSSBytes     int64   `json:"maxRSSBytes"`
 	Stdout          *Blob   `json:"stdout,omitempty"`
 	Stderr          *Blob   `json:"stderr,omitempty"`
+	// DeniedCalls are there where they were asked for; DeniedCallsCut says that there were more.
+	DeniedCalls    []DeniedCall `json:"deniedCalls,omitempty"`
+	DeniedCallsCut bool         `json:"deniedCallsCut,omitzero"`
+}
+
+// DeniedCall is a system call that the seccomp filter refused, as often as it was tried.
+type DeniedCall struct {
+	Call string `json:"call"`
+	Nr   int    `json:"nr"`
+	// Args are the arguments that tell such calls apart, as a profile writes them: the family of a socket, the request of an ioctl.
+	Args  []DeniedArg `json:"args,omitempty"`
+	Count int64       `json:"count"`
+	// Errno is what the program got.
+	Errno string `json:"errno"`
+	// Profile is the tightest profile of sandboxd that would allow it, null where none does.
+	Profile *policy.SeccompProfile `json:"profile"`
+	// Remedy says in one sentence what would allow it, or why nothing does.
+	Remedy string `json:"remedy"`
+}
+
+// DeniedArg is one argument.
+type DeniedArg struct {
+	Index int    `json:"index"`
+	Value uint64 `json:"value"`
 }
 
 // Daemon is who writes.
