@@ -120,9 +120,8 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 }
 
 func (s *Service) dispatch(x *exchange, routes []route) error {
-	var known bool
-	if x.caller, known = callerOf(x.r.Context()); !known {
-		return errorOf("UNAUTHORIZED", "the kernel didn't say who connected")
+	if err := x.identify(); err != nil {
+		return err
 	}
 	if len(routes) == 0 {
 		return errorOf("NOT_FOUND", "there is no such path; openapi.json has them all")
@@ -140,6 +139,21 @@ func (s *Service) dispatch(x *exchange, routes []route) error {
 		return err
 	}
 	return routes[at].handle(x)
+}
+
+// identify finds the caller: the kernel's word on the peer, or who has the token of the address.
+func (x *exchange) identify() (err error) {
+	var known bool
+	if x.caller, known = callerOf(x.r.Context()); known {
+		return nil
+	}
+	if x.caller, known, err = tokenCaller(x.r); !known {
+		return errorOf("UNAUTHORIZED", "the kernel didn't say who connected")
+	}
+	if err != nil {
+		x.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	return err
 }
 
 // checkQuery refuses parameters that nobody reads: one that is misspelt would be a wish that isn't heard.

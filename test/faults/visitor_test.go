@@ -57,6 +57,13 @@ func visited(arguments []string) {
 	switch arguments[0] {
 	case "limit": // PID N: so many processes and threads for its user
 		err = limitProcesses(arguments[1], arguments[2])
+	case "inside": // PROGRAM ARGUMENTS: in the PID namespace that we are the first process of
+		if err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err == nil {
+			err = unix.Mount("proc", "/proc", "proc", 0, "")
+		}
+		if err == nil {
+			err = unix.Exec(arguments[1], arguments[1:], os.Environ())
+		}
 	case "ask": // SOCKET REQUEST: the answer
 		var conn net.Conn
 		if conn, err = net.Dial("unix", arguments[1]); err != nil {
