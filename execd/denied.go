@@ -2,6 +2,7 @@ package execd
 
 import (
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -14,13 +15,24 @@ import (
 // calls puts in what the filter's listener heard of.
 func (w *walk) calls(reply *Reply, exit runner.Exit) {
 	if w.options.Observe != nil {
-		w.options.Observe(exit.Calls)
+		w.options.Observe(w.observed(exit.Calls))
 		return
 	}
 	for _, call := range exit.Calls {
 		reply.DeniedCalls = append(reply.DeniedCalls, denied(w.service.host, call))
 	}
 	reply.DeniedCallsCut = exit.CallsCut
+}
+
+func (w *walk) observed(calls []runner.Call) Observed {
+	o := Observed{Profile: *w.decision.Effective.SecurityContext.SeccompProfile}
+	for _, call := range calls {
+		if name := seccomp.Name(w.service.host.Arch, call.Nr); name != "" {
+			o.Calls = append(o.Calls, name)
+		}
+	}
+	slices.Sort(o.Calls)
+	return o
 }
 
 // denied names a refused call and what would allow it.

@@ -2,7 +2,6 @@ package execd
 
 import (
 	"github.com/sandboxd/sandboxd/policy"
-	"github.com/sandboxd/sandboxd/runner"
 )
 
 // Options are what a caller wants besides the request.
@@ -15,9 +14,16 @@ type Options struct {
 	// detour by this process.
 	ExplainDenials bool
 	// Observe hears at the end which system calls the filter allowed; the API has no word for it.
-	Observe func([]runner.Call)
+	Observe func(Observed)
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
+}
+
+// Observed is what one exec has used of what its seccomp profile allows.
+type Observed struct {
+	Profile policy.SeccompProfile
+	// Calls are names, sorted.
+	Calls []string
 }
 
 // Sink hears what happens before the reply. Decision comes first; Output is called by one goroutine a stream and must not block for long: the

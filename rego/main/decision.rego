@@ -133,7 +133,7 @@ allow if {
 decision := {
 	"allow": allow,
 	"reasons": reasons,
-	"effective": {"onOutputLimit": data.settings.on_output_limit},
+	"effective": object.union({"onOutputLimit": data.settings.on_output_limit}, context.effective),
 	"accept": data.settings.accept,
 	"labels": data.settings.labels,
 }
