@@ -10,6 +10,10 @@ func (w *writer) request(r Request) {
 	w.caller(r.Caller)
 	w.name("command")
 	w.command(r.Command)
+	if r.File != (File{}) {
+		w.name("file")
+		w.file(r.File)
+	}
 	w.name("limits")
 	w.limits(r.Limits)
 	w.name("network")
@@ -37,6 +41,17 @@ func (w *writer) command(c Command) {
 	w.text("cwd", c.Cwd)
 	w.environment("env", c.Env)
 	w.base64("stdin", c.Stdin)
+	w.close()
+}
+
+func (w *writer) file(f File) {
+	w.open()
+	w.someID("mode", f.Mode)
+	w.text("operation", string(f.Operation))
+	if f.Parents {
+		w.flag("parents", true)
+	}
+	w.text("path", f.Path)
 	w.close()
 }
 

@@ -149,10 +149,18 @@ func TestParseFaults(t *testing.T) {
 		{parseRun, `{"code":"","inputs":{"a":[1,-` + strings.Repeat("9", 4301) + `]}}`, `inputs: an integer of 4301 digits at "/a/1", at most 4300`},
 
 		// decide.
-		{parseDecide, `{}`, `action: missing, want one of exec, run`},
+		{parseDecide, `{}`, `action: missing, want one of exec, file, run`},
 		{parseDecide, `{"Action":"exec"}`, `Action: unknown field; nearest is action`},
-		{parseDecide, `{"action":"exce","command":{"argv":["a"]}}`, `action: unknown value "exce", want one of exec, run; nearest is exec`},
-		{parseDecide, `{"action":"network"}`, `action: unknown value "network", want one of exec, run`},
+		{parseDecide, `{"action":"exce","command":{"argv":["a"]}}`, `action: unknown value "exce", want one of exec, file, run; nearest is exec`},
+		{parseDecide, `{"action":"file","file":{"operation":"read","path":"a"}}`, `sandbox: missing: a file is in a sandbox that exists`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"raed","path":"a"}}`, `file.operation: unknown value "raed", want one of delete, list, mode, read, stat, write; nearest is read`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":""}}`, `file.path: empty, want a path in the sandbox`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":"a\u0000b"}}`, `file.path: NUL at byte 1`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":"a","mode":1}}`, `file.mode: only write and mode have it`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"mode","path":"a"}}`, `file.mode: missing, want the permission bits`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"mode","path":"a","mode":2541}}`, `file.mode: 04755, want permission bits, 0..0777`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"list","path":"a","parents":true}}`, `file.parents: only write has it`},
+		{parseDecide, `{"action":"network"}`, `action: unknown value "network", want one of exec, file, run`},
 		{parseDecide, `{"action":"exec","code":""}`, `code: unknown field, want one of action, sandbox, securityContext, network, limits, stream, explainDenials, command, resultMarker`},
 		{parseDecide, `{"action":"run","code":"","code":""}`, `code: duplicate key`},
 		{parseDecide, `{"action":"run"}`, `code: missing`},
@@ -284,8 +292,8 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{func(r *Request) {}, ""},
-		{func(r *Request) { r.Action = "" }, `action: unknown value "", want one of exec, run`},
-		{func(r *Request) { r.Action = ActionNetwork }, `action: unknown value "network", want one of exec, run`},
+		{func(r *Request) { r.Action = "" }, `action: unknown value "", want one of exec, file, run`},
+		{func(r *Request) { r.Action = ActionNetwork }, `action: unknown value "network", want one of exec, file, run`},
 		{func(r *Request) { r.Action = ActionRun }, `language: unknown value "", want one of python`},
 		{func(r *Request) { r.Command.Argv[0] = "\xff" }, `command.argv[0]: not UTF-8`},
 		{func(r *Request) { r.Limits.Pids = -1 }, `limits.pids: -1 is out of range 1..4194304`},

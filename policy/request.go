@@ -19,7 +19,7 @@ const (
 )
 
 // Request is what a caller asks, whole: it is what policy judges and what the record's request digest covers.
-// Exactly one of Command (exec) and Program (run) is set.
+// Exactly one of Command (exec), Program (run) and File (file) is set, none for a sandbox.
 type Request struct {
 	Action Action `json:"action"`
 	// Caller is filled in by the daemon from the kernel's word, never from the wire.
@@ -30,6 +30,7 @@ type Request struct {
 	Network         NetworkSpec     `json:"network"`
 	Command         Command         `json:"command"`
 	Program         Program         `json:"program"`
+	File            File            `json:"file,omitzero"`
 	Limits          Limits          `json:"limits"`
 }
 
@@ -63,8 +64,15 @@ func (r Request) Validate() error {
 		if fault := r.Program.check(""); fault != nil {
 			return fault
 		}
+	case ActionFile:
+		if r.Sandbox == "" {
+			return faultf("sandbox", "missing: a file is in a sandbox that exists")
+		}
+		if fault := r.File.check("file"); fault != nil {
+			return fault
+		}
 	default:
-		fault := checkEnum("action", string(r.Action), []string{string(ActionExec), string(ActionRun)})
+		fault := checkEnum("action", string(r.Action), []string{string(ActionExec), string(ActionFile), string(ActionRun)})
 		return orNil(fault)
 	}
 	if fault := r.SecurityContext.check("securityContext"); fault != nil {

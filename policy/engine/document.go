@@ -35,6 +35,10 @@ func document(v view) ast.Value {
 			"envNames", texts(v.programEnv),
 			"cwd", ast.String(r.Program.Cwd),
 		),
+		"file", object(
+			"operation", ast.String(r.File.Operation), "path", ast.String(r.File.Path), "mode", id(r.File.Mode),
+			"parents", ast.Boolean(r.File.Parents),
+		),
 		"limits", object(
 			"timeoutSeconds", decimal(limits.TimeoutSeconds),
 			"outputBytes", integer(limits.OutputBytes),

@@ -111,6 +111,7 @@ func (e *encoder) seen(v *view) {
 	e.blob(v.inputs)
 	e.texts(v.programEnv)
 	e.text(r.Program.Cwd)
+	e.file(r.File)
 	e.limits(r.Limits)
 }
 
@@ -147,6 +148,15 @@ func (e *encoder) context(c policy.SecurityContext) {
 	if e.present(c.ProcMount != nil) {
 		e.text(*c.ProcMount)
 	}
+}
+
+func (e *encoder) file(f policy.File) {
+	e.text(string(f.Operation))
+	e.text(f.Path)
+	if e.present(f.Mode != nil) {
+		e.number(*f.Mode)
+	}
+	e.present(f.Parents)
 }
 
 func (e *encoder) limits(l policy.Limits) {

@@ -27,6 +27,7 @@ request := {
 		"envNames": [],
 		"cwd": "",
 	},
+	"file": {"operation": "", "path": "", "mode": null, "parents": false},
 	"limits": {
 		"timeoutSeconds": 60,
 		"outputBytes": 1048576,
@@ -45,6 +46,16 @@ program := object.union(request, {
 	"command": {"argv": []},
 	"program": {"language": "python", "codeBytes": 12},
 })
+
+# The request to read a file.
+reading := object.union(request, {
+	"action": "file",
+	"sandbox": "box",
+	"command": {"argv": []},
+	"file": {"operation": "read", "path": "/work/file"},
+})
+
+with_file(file) := object.union(reading, {"file": file})
 
 with_context(context) := object.union(request, {"securityContext": context})
 
