@@ -38,6 +38,8 @@ type Config struct {
 	MaxRunning   int
 	MaxWaiting   int
 	QueueTimeout time.Duration
+	// MaxConnections may be open at once; 0: twice the requests that may run and wait, and at least 1024. One more is answered 429 at once.
+	MaxConnections int
 	// MaxSandboxes bounds those that callers made and haven't deleted.
 	MaxSandboxes int
 	// MaxWorkers bounds the execs that run in one sandbox at once.
@@ -71,6 +73,9 @@ type Config struct {
 
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
+
+	// Now is the wall clock that records take their time from; nil: time.Now. Nothing is bounded by it: every deadline is the monotonic clock's.
+	Now func() time.Time
 
 	Logger *slog.Logger
 }
@@ -129,6 +134,7 @@ func (c Config) Validate() error {
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
+	between("MaxConnections", int64(c.MaxConnections), 0, 1<<20)
 	period("QueueTimeout", c.QueueTimeout)
 	period("DecisionTimeout", c.DecisionTimeout)
 	period("GateTimeout", c.GateTimeout)
@@ -150,4 +156,12 @@ func (c Config) auditDir() string {
 		return c.AuditDir
 	}
 	return filepath.Join(c.StateDir, "audit")
+}
+
+// connections is how many there may be.
+func (c Config) connections() int64 {
+	if c.MaxConnections > 0 {
+		return int64(c.MaxConnections)
+	}
+	return int64(max(1024, 2*(c.MaxRunning+c.MaxWaiting)))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -47,6 +48,7 @@ func newMetrics(s *Service) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.registry.MustRegister(
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads,
 		gauge("sandboxd_running", "Requests that run.", func() float64 { return float64(s.queue.running()) }),
 		gauge("sandboxd_waiting", "Requests that wait for a place.", func() float64 { return float64(s.queue.waiting.Load()) }),

@@ -28,7 +28,9 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 			guard.onRefused(refuse)
 		}
 	}
+	crowd := &connections{most: s.config.connections(), busy: s.metrics.busy.Inc}
 	server := &http.Server{
+		ConnState:         crowd.state,
 		Handler:           s.Handler(),
 		ConnContext:       withCaller,
 		ReadHeaderTimeout: s.config.HeaderTimeout,
@@ -36,7 +38,7 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
-	wrong := serveAll(ctx, server, listeners)
+	wrong := serveAll(ctx, server, crowd.bound(listeners))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()
 	s.beginStop()

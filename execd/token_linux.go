@@ -105,6 +105,15 @@ func (l *TokenListener) Accept() (net.Conn, error) {
 	return &tokenConn{conn, l}, nil
 }
 
+// CloseWrite says that no more comes.
+func (c *tokenConn) CloseWrite() error {
+	conn, ok := c.Conn.(*net.TCPConn)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return conn.CloseWrite()
+}
+
 // onRefused is told of every request without the token.
 func (l *TokenListener) onRefused(refused func(policy.Caller, string)) {
 	l.mu.Lock()

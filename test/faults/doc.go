@@ -3,4 +3,6 @@
 // left, the log verifies, and the daemon goes on or starts again.
 //
 // The tests run the real binaries. Where a fault must hit one step, they are built with the tag fault, which adds that alone.
+//
+// SANDBOXD_LEAK_EXECS=20000 looks for leaks over so many execs; it is 1,500 unless set.
 package faults
