@@ -38,8 +38,8 @@ func (w *shepherd) birth(m message) (int, error) {
 		return 0, err
 	}
 	w.sayTarget()
-	if w.treeUID = unix.Geteuid(); plan.plan.SetIDs {
-		w.treeUID = plan.plan.Identity.UID
+	if w.treeUID, w.treeGID = unix.Geteuid(), unix.Getegid(); plan.plan.SetIDs {
+		w.treeUID, w.treeGID = plan.plan.Identity.UID, plan.plan.Identity.GID
 	}
 	*w.words = sharedWords{born: gateWords{kind: kindBorn}, listener: gateWords{kind: kindListener}, ready: gateWords{kind: kindReady, result: int64(len(plan.rows) - readyRow(plan.rows, w.words))}}
 	w.rows, w.gate = plan.rows, plan.gate

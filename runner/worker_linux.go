@@ -27,8 +27,9 @@ type shepherd struct {
 	sequence uint64
 	reaped   int
 	wait     waiting
-	// treeUID is who the tree runs as.
+	// treeUID and treeGID are who the tree runs as.
 	treeUID int
+	treeGID int
 	// out is the message being sent.
 	out []byte
 	// served counts execs, for the collector.
