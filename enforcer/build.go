@@ -49,6 +49,9 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	if b.plan.Seccomp, err = b.filter(p); err != nil {
 		return Plan{}, err
 	}
+	if err := b.explain(); err != nil {
+		return Plan{}, err
+	}
 	b.plan.Readback = h.SeccompReadback && len(b.plan.Seccomp.Program) > 0
 	return b.plan, nil
 }

@@ -19,8 +19,8 @@ type filterKey struct {
 	content            [sha256.Size]byte
 }
 
-// Load is a profile as it is written, for this kernel.
-func (p Profiles) Load(s policy.SeccompProfile, arch, kernel string) (profile seccomp.Profile, err error) {
+// load is a profile as it is written, for this kernel.
+func (p Profiles) load(s policy.SeccompProfile, arch, kernel string) (profile seccomp.Profile, err error) {
 	builtin, ours := s.Builtin()
 	switch {
 	case s.Type == policy.SeccompRuntimeDefault:

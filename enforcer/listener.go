@@ -17,6 +17,18 @@ func (p Plan) Explaining(h Host) (Plan, error) {
 	return p, nil
 }
 
+// explain is Explaining where policy asks for it: what the host lacks then may be accepted.
+func (b *builder) explain() error {
+	if !b.decision.Effective.ExplainDenials || len(b.plan.Seccomp.Program) == 0 {
+		return nil
+	}
+	if !b.host.SeccompListener {
+		return b.lack(seccompListener, "explainDenials", noListener, howToListen)
+	}
+	b.plan.Seccomp = b.plan.Seccomp.Explaining()
+	return nil
+}
+
 // Observing is the plan with a filter whose allowed calls come by the daemon, which takes them down and lets them go on.
 func (p Plan) Observing(h Host) (Plan, error) {
 	const field = "securityContext.seccompProfile"
@@ -35,10 +47,14 @@ func (h Host) listener(field string) error {
 	if h.SeccompListener {
 		return nil
 	}
-	return &RefusedError{Field: field, Lack: seccompListener, Message: "this kernel can't notify a listener of system calls", HowTo: "leave it out, or use Linux 5.19"}
+	return &RefusedError{Field: field, Lack: seccompListener, Message: noListener, HowTo: howToListen}
 }
 
-const seccompListener = "seccomp.listener"
+const (
+	seccompListener = "seccomp.listener"
+	noListener      = "this kernel can't notify a listener of system calls"
+	howToListen     = "leave it out, or use Linux 5.19"
+)
 
 // Listener is the link text of a listener's descriptor.
 const Listener = "anon_inode:seccomp notify"

@@ -30,6 +30,24 @@ func TestBuiltinProfiles(t *testing.T) {
 	}
 }
 
+func TestPolicyAsksForExplanations(t *testing.T) {
+	decision, host := fixedDecision(), fixedHost()
+	decision.Effective.ExplainDenials = true
+	plan, err := Build(decision, host, fixedSandbox(), Profiles{})
+	if err != nil || !plan.Listens() {
+		t.Fatalf("%v, listens %v", err, plan.Listens())
+	}
+	host.SeccompListener = false
+	var refused *RefusedError
+	if _, err := Build(decision, host, fixedSandbox(), Profiles{}); !errors.As(err, &refused) || refused.Lack != "seccomp.listener" {
+		t.Errorf("a host without: %v", err)
+	}
+	decision.Accept = []string{"seccomp.listener"}
+	if plan, err = Build(decision, host, fixedSandbox(), Profiles{}); err != nil || plan.Listens() || len(plan.Degraded) != 1 {
+		t.Errorf("accepted: %v, listens %v, degraded %q", err, plan.Listens(), plan.Degraded)
+	}
+}
+
 func TestListenersAreRefusedWhereThereAreNone(t *testing.T) {
 	host := fixedHost()
 	plan, err := Build(fixedDecision(), host, fixedSandbox(), Profiles{})

@@ -1,6 +1,9 @@
 package execd
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/rego"
 	"github.com/sandboxd/sandboxd/runner"
 )
 
@@ -47,6 +51,38 @@ func TestDeniedCallsAreNamed(t *testing.T) {
 	last := records[len(records)-1]
 	if last.Ending == nil || len(last.Ending.DeniedCalls) != 1 || last.Ending.DeniedCalls[0].Call != "unshare" {
 		t.Errorf("the record: %+v", last)
+	}
+}
+
+// TestPolicyNamesDeniedCalls: a policy may ask for it in everybody's place.
+func TestPolicyNamesDeniedCalls(t *testing.T) {
+	c := testConfig(t)
+	c.PolicyDir = filepath.Join(t.TempDir(), "policy")
+	if err := os.CopyFS(c.PolicyDir, rego.Bundle); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(c.PolicyDir, "data.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.Replace(data, []byte(`"explain_denials": false`), []byte(`"explain_denials": true`), 1)
+	if err := os.WriteFile(filepath.Join(c.PolicyDir, "data.json"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, c)
+	if !s.host.SeccompListener {
+		t.Skip("seccomp.listener: Linux 5.19")
+	}
+	reply := s.Exec(t.Context(), shell("unshare -U true; true"), Options{})
+	mustBe(t, reply, OutcomeOK)
+	if len(reply.DeniedCalls) != 1 || reply.DeniedCalls[0].Call != "unshare" {
+		t.Errorf("%+v", reply.DeniedCalls)
+	}
+	// Observing has the listener to itself.
+	var observed Observed
+	mustBe(t, s.Exec(t.Context(), shell("unshare -U true; true"), Options{Observe: func(o Observed) { observed = o }}), OutcomeOK)
+	if !slices.Contains(observed.Calls, "wait4") || slices.Contains(observed.Calls, "unshare") {
+		t.Errorf("%+v", observed)
 	}
 }
 

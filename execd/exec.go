@@ -78,7 +78,11 @@ func (w *walk) build() (err error) {
 	if w.box.kept {
 		w.hook(w.box.life, errDeleted)
 	}
-	w.plan, err = enforcer.Build(w.decision, w.service.host, w.box.Plan(), w.service.profiles)
+	decision := w.decision
+	if w.options.Observe != nil { // a filter has one listener
+		decision.Effective.ExplainDenials = false
+	}
+	w.plan, err = enforcer.Build(decision, w.service.host, w.box.Plan(), w.service.profiles)
 	switch {
 	case err != nil:
 	case w.options.Observe != nil:

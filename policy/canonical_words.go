@@ -139,6 +139,9 @@ func (w *writer) capabilities(c Capabilities) {
 
 func (w *writer) effective(e Effective) {
 	w.open()
+	if e.ExplainDenials {
+		w.flag("explainDenials", true)
+	}
 	w.name("limits")
 	w.limits(e.Limits)
 	w.name("network")

@@ -57,7 +57,7 @@ var someVerdict = rapid.Custom(func(t *rapid.T) Verdict {
 func TestCanonicalByHandIsTheEncoders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := someRequest.Draw(t, "request")
-		effective := Effective{request.SecurityContext, request.Network, request.Limits, someText.Draw(t, "onOutputLimit")}
+		effective := Effective{request.SecurityContext, request.Network, request.Limits, someText.Draw(t, "onOutputLimit"), rapid.Bool().Draw(t, "explainDenials")}
 		for _, value := range []any{request, effective, someVerdict.Draw(t, "verdict")} {
 			if got, want := string(Canonical(value)), string(encoded(value)); got != want {
 				t.Fatalf("%T:\n got %s\nwant %s", value, got, want)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandboxd/sandboxd/enforcer/seccomp"
+	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -45,20 +44,17 @@ func (p *program) profileList(flags *flagSet, args []string) (int, error) {
 		return 0, err
 	}
 	s := p.style(p.stdout)
-	for _, b := range seccomp.Builtins() {
+	for _, b := range enforcer.BuiltinProfiles() {
 		fmt.Fprintf(p.stdout, "%s\n   %s\n", s.bold(policy.BuiltinProfiles+b.Name), b.Reason)
 		for _, edit := range b.Edits {
-			fmt.Fprintf(p.stdout, "   %s: %s\n", verb(edit), edit.Reason)
+			verb := "refuses"
+			if edit.Relaxes() {
+				verb = "allows"
+			}
+			fmt.Fprintf(p.stdout, "   %s: %s\n", verb, edit.Reason)
 		}
 	}
 	return 0, nil
-}
-
-func verb(e seccomp.Edit) string {
-	if e.Rules[0].Action == seccomp.Allow {
-		return "allows"
-	}
-	return "refuses"
 }
 
 func (p *program) profileShow(flags *flagSet, args []string) (int, error) {
@@ -73,12 +69,7 @@ func (p *program) profileShow(flags *flagSet, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	name, _ := policy.SeccompProfile{Type: policy.SeccompLocalhost, LocalhostProfile: &names[0]}.Builtin()
-	profile, err := seccomp.Builtin(name, runtime.GOARCH, kernel)
-	if err != nil {
-		return 0, err
-	}
-	text, err := profile.Encode(runtime.GOARCH)
+	text, err := enforcer.ShowProfile(names[0], kernel)
 	if err != nil {
 		return 0, err
 	}

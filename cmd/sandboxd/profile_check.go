@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sandboxd/sandboxd/enforcer/seccomp"
+	"github.com/sandboxd/sandboxd/enforcer"
 )
 
 // checkReply is what profile check prints with --json.
 type checkReply struct {
 	File string `json:"file"`
 	OK   bool   `json:"ok"`
-	seccomp.Comparison
+	enforcer.ProfileComparison
 }
 
 // profileCheck says what a profile allows beyond RuntimeDefault. It fails where that is dangerous, or where nothing could start under it.
@@ -29,19 +29,15 @@ func (p *program) profileCheck(flags *flagSet, args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	profile, err := seccomp.ParseProfile(data)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", files[0], err)
-	}
 	kernel, err := kernelRelease()
 	if err != nil {
 		return 0, err
 	}
-	compared, err := seccomp.Compare(profile, kernel)
+	compared, err := enforcer.CompareProfile(data, kernel)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", files[0], err)
 	}
-	reply := checkReply{File: files[0], OK: len(compared.Dangerous()) == 0 && compared.Unusable == "", Comparison: compared}
+	reply := checkReply{File: files[0], OK: len(compared.Dangerous()) == 0 && compared.Unusable == "", ProfileComparison: compared}
 	status := 0
 	if !reply.OK {
 		status = 1

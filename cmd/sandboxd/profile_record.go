@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/sandboxd/sandboxd/enforcer"
-	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -79,7 +77,11 @@ func (p *program) record(ctx context.Context, where *place, flags *flagSet, body
 	if observed == nil || !ran(reply.Outcome) {
 		return reply.ExitStatus(), nil // why it didn't run is said
 	}
-	text, err := recorded(*observed, where.config.ProfileDir)
+	kernel, err := kernelRelease()
+	if err != nil {
+		return statusOurs, err
+	}
+	text, err := enforcer.Profiles{Dir: where.config.ProfileDir}.Recorded(observed.Profile, observed.Calls, kernel)
 	if err != nil {
 		return statusOurs, fmt.Errorf("profile record: %w", err)
 	}
@@ -88,26 +90,6 @@ func (p *program) record(ctx context.Context, where *place, flags *flagSet, body
 	}
 	p.complain(fmt.Errorf("%s has the %d calls of this run; other input may take other ways: run the program's tests under it before you rely on it", out, len(observed.Calls)))
 	return reply.ExitStatus(), nil
-}
-
-// recorded is the profile that the run was under, cut down to what it used.
-func recorded(o execd.Observed, profileDir string) ([]byte, error) {
-	kernel, err := kernelRelease()
-	if err != nil {
-		return nil, err
-	}
-	profile, err := enforcer.Profiles{Dir: profileDir}.Load(o.Profile, runtime.GOARCH, kernel)
-	if err != nil {
-		return nil, err
-	}
-	restricted, err := profile.Restricted(runtime.GOARCH, o.Calls)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := seccomp.NewFilter("recorded", restricted, runtime.GOARCH); err != nil {
-		return nil, err
-	}
-	return restricted.Encode(runtime.GOARCH)
 }
 
 // replaceFile leaves either the old file or the whole new one.

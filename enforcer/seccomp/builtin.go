@@ -21,6 +21,9 @@ type Edit struct {
 	Rules  []Rule
 }
 
+// Relaxes says whether the edit allows more than the default; else it refuses more.
+func (e Edit) Relaxes() bool { return e.Rules[0].Action == Allow }
+
 const (
 	protWrite, protExec = 2, 4 // PROT_*
 	mapAnonymous        = 0x20

@@ -17,7 +17,7 @@ const (
 // Explaining is the filter whose refusals come by its listener. ENOSYS stays the kernel's: it says "no such call" to libraries that ask for what is
 // new and fall back, many times in the life of an ordinary program, and explains nothing that failed.
 func (f Filter) Explaining() Filter {
-	if len(f.Program) == 0 {
+	if len(f.Program) == 0 || f.Listener == ListenerExplain {
 		return f
 	}
 	f.Listener, f.Answers = ListenerExplain, f.Program
@@ -51,6 +51,9 @@ func (p Program) Allows(arch string, nr int, args [6]uint64) bool {
 // implement a security policy", seccomp_unotify(2)). What the filter refuses it refuses in the kernel. The calls of the gate aren't asked about: they
 // are made before anybody listens, and every profile has them.
 func (f Filter) Observing(arch string) (Filter, error) {
+	if f.Listener != "" { // whoever lets all go on must not be asked about what is refused
+		return Filter{}, fmt.Errorf("%s: seccomp: the filter has a listener already", f.Profile)
+	}
 	// The compiler begins every program so: what stands behind has the number loaded, and jumps forward only.
 	head := Program{{Code: opLoad, K: dataArch}, {Code: opIfEqual, K: AuditArch(arch), JT: 1}, {Code: opReturn, K: uint32(KillProcess)}, {Code: opLoad, K: dataNumber}}
 	if len(f.Program) <= len(head) || f.Program[0] != head[0] || f.Program[1] != head[1] || f.Program[2] != head[2] || f.Program[3] != head[3] {

@@ -29,6 +29,9 @@ func TestListenersAskAndNothingElse(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		if _, err := explaining.Observing(arch); err == nil {
+			t.Fatal("a filter that asks about refusals was made to let all go on")
+		}
 		audit := AuditArch(arch)
 		rapid.Check(t, func(t *rapid.T) {
 			nr := rapid.OneOf(rapid.Uint64Range(0, 480), rapid.Uint64()).Draw(t, "nr")

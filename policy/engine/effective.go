@@ -13,6 +13,7 @@ func (a answer) inForce(request policy.Request) policy.Effective {
 		Network:         request.Network.Defaulted(),
 		Limits:          request.Limits.Defaulted(),
 		OnOutputLimit:   a.effective.OnOutputLimit,
+		ExplainDenials:  a.effective.ExplainDenials,
 	}
 	if a.context {
 		effective.SecurityContext = overlayContext(effective.SecurityContext, a.effective.SecurityContext).Defaulted()

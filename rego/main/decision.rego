@@ -136,7 +136,7 @@ allow if {
 decision := {
 	"allow": allow,
 	"reasons": reasons,
-	"effective": object.union({"onOutputLimit": data.settings.on_output_limit}, context.effective),
+	"effective": object.union({"onOutputLimit": data.settings.on_output_limit, "explainDenials": data.settings.explain_denials}, context.effective),
 	"accept": data.settings.accept,
 	"labels": data.settings.labels,
 }
