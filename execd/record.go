@@ -2,6 +2,7 @@ package execd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
@@ -92,8 +93,12 @@ func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
 	return e
 }
 
-// append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does.
+// append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does: after a while for who
+// meets it first, at once for all others.
 func (w *walk) append(r auditRecord) (int64, error) {
+	if err := w.service.log.Err(); errors.Is(err, audit.ErrStalled) {
+		return 0, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.service.config.RecordTimeout)
 	defer cancel()
 	return w.service.log.Append(ctx, r)

@@ -6,11 +6,12 @@ import (
 	"bytes"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// underFault has a file of the log fail as the file that SANDBOXD_FAULT_DISK names says: "write EIO", "sync ENOSPC", "open EIO". Without that
+// underFault has a file of the log fail as the file that SANDBOXD_FAULT_DISK names says: "write EIO", "sync ENOSPC", "open EIO", "sync hang". Without that
 // file, or with other words in it, the disk is well. A write that fails has written half.
 func underFault(open func(path string) (file, error)) func(path string) (file, error) {
 	return func(path string) (file, error) {
@@ -46,6 +47,9 @@ func (f *failing) Sync() error {
 	if err := diskFault("sync"); err != nil {
 		return err
 	}
+	for hangs() {
+		<-time.After(10 * time.Millisecond)
+	}
 	f.fault("audit.sync")
 	return f.file.Sync()
 }
@@ -61,6 +65,12 @@ func diskFault(kind string) error {
 		return nil
 	}
 	return map[string]error{"EIO": unix.EIO, "ENOSPC": unix.ENOSPC, "EROFS": unix.EROFS}[words[1]]
+}
+
+// hangs says that the disk doesn't answer now.
+func hangs() bool {
+	data, err := os.ReadFile(os.Getenv("SANDBOXD_FAULT_DISK"))
+	return err == nil && string(data) == "sync hang"
 }
 
 // faultPointVariable names the point at which the daemon ends.

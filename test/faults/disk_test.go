@@ -169,3 +169,61 @@ func TestFileSizeLimit(t *testing.T) {
 	d.mends(t, "EFBIG")
 	d.stop(t)
 }
+
+// TestHungDisk: a disk that doesn't answer holds up nobody for longer than its bound, is told by readiness, releases nothing, and can't keep a daemon
+// from stopping. What the log has verifies, and the next daemon starts.
+func TestHungDisk(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	bin := binaries(t, "fault")
+	state := stateDir(t)
+	disk := filepath.Join(filepath.Dir(state), "disk")
+	hang := func() {
+		if err := os.WriteFile(disk, []byte("sync hang"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := start(t, bin, state, "SANDBOXD_FAULT_DISK="+disk)
+	hang()
+	first := make(chan reply, 1)
+	go func() { first <- d.post(t.Context(), "/v1/exec", `{"command":{"argv":["echo","ran"]}}`) }()
+	d.awaitTrouble(t, "doesn't answer")
+	if got := d.exec(t, `"argv":["echo","ran"]`, ""); got.status != 503 || got.Code != "NOT_READY" || got.took > time.Second {
+		t.Errorf("while it hangs: %+v, want 503 at once", got)
+	}
+	if got := <-first; got.Outcome != "infra" || got.Stdout != "" || got.took > 15*time.Second {
+		t.Errorf("the one that met it: %+v, want infra within its bound", got)
+	}
+	if err := os.Remove(disk); err != nil {
+		t.Fatal(err)
+	}
+	d.mends(t, "hang")
+	hang()
+	go d.post(t.Context(), "/v1/exec", `{"command":{"argv":["echo","ran"]}}`)
+	d.awaitTrouble(t, "doesn't answer")
+	if err := d.Process.Signal(unix.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-d.ended:
+	case <-time.After(time.Minute):
+		t.Fatalf("a hung disk keeps the daemon from stopping\n%s", d.log)
+	}
+	d.nothingLeft(t)
+	d.verify(t)
+	if err := os.Remove(disk); err != nil {
+		t.Fatal(err)
+	}
+	start(t, bin, state).stop(t)
+}
+
+// awaitTrouble waits until readiness says why not.
+func (d *daemon) awaitTrouble(t *testing.T, why string) {
+	t.Helper()
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // polls what the test is about
+		if status, body := d.get(t, "/readyz"); status == 503 && strings.Contains(body, why) {
+			return
+		}
+	}
+	t.Errorf("readiness doesn't say %q\n%s", why, d.log)
+}
