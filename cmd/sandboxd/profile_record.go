@@ -98,7 +98,7 @@ func replaceFile(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
+	defer func() { _ = os.Remove(file.Name()) }() // gone by then if all went well
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Chmod(0o644), file.Close()); err != nil {
 		return err
