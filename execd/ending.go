@@ -83,14 +83,12 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeMismatch
 	case exit.Known && !exit.Killed:
 		return causeNone
-	case w.unstarted != nil:
-		return causeFailure
-	case exit.Uncounted:
+	case exit.CPULimit: // perhaps before execve
+		return causeCPU
+	case w.unstarted != nil, exit.Uncounted:
 		return causeFailure
 	case exit.OutputLimit:
 		return causeOutputLimit
-	case exit.CPULimit:
-		return causeCPU
 	case errors.Is(context.Cause(w.clock), errDeadline):
 		return causeDeadline
 	case w.clock.Err() != nil:

@@ -307,47 +307,6 @@ func (c *Child) unreleasable(ctx context.Context) error {
 	return c.unexpected(s)
 }
 
-// Started waits for execve: nil when it passed its point of no return, *StepError{Step: "execve"} when it failed. Wait or Abort must follow in any case.
-func (c *Child) Started(ctx context.Context) error {
-	c.gate.bound(time.Now().Add(execBound))
-	stop := context.AfterFunc(ctx, func() { c.gate.bound(time.Unix(1, 0)) })
-	defer stop()
-	s, err := c.gate.receive()
-	if err == nil {
-		closeFD(s.pidfd)
-		return c.unexpected(s)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("gate: %w", err)
-	}
-	if executed, err := hasExecuted(c.pid, make([]byte, 512)); err == nil && executed && c.holds() {
-		return nil
-	}
-	// It died, on either side of execve. The worker looks before it reaps.
-	c.within(execBound)
-	defer c.within(0)
-	if err := c.untilExit(); err != nil {
-		return err
-	}
-	if err := c.failed(); err != nil {
-		return err
-	}
-	if c.heard.exit.flags&exitExecuted == 0 {
-		return fmt.Errorf("child died before execve: %s", statusText(c.heard.status()))
-	}
-	return nil
-}
-
-// holds says whether the pid is still the child's: its pidfd's process isn't reaped.
-func (c *Child) holds() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pidfd >= 0 && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != unix.ESRCH
-}
-
 func statusText(s syscall.WaitStatus) string {
 	if s.Signaled() {
 		return "signal " + s.Signal().String()

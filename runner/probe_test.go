@@ -30,8 +30,7 @@ func probePlan(t testing.TB, s *Sandbox) enforcer.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan.Kill, plan.Cgroup = enforcer.KillShepherd, nil // the test's sandbox has no cgroup
-	return plan
+	return kill(s, plan)
 }
 
 // tried has acts tried under a plan, all in one process.
