@@ -30,6 +30,9 @@ type route struct {
 // always are the statuses that every route may have: a bad request, a caller without a name, another method, a failure of ours.
 var always = []int{400, 401, 405, 500}
 
+// fileAnswers are the statuses that every file operation may have.
+var fileAnswers = []int{200, 403, 404, 409, 413, 429, 503, 504}
+
 // routes is the whole API; openapi.json describes the same, held by a test.
 func (s *Service) routes() []route {
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
@@ -42,6 +45,12 @@ func (s *Service) routes() []route {
 		{"GET", "/v1/sandboxes", nil, []int{200}, s.listSandboxes},
 		{"GET", "/v1/sandboxes/{id}", nil, []int{200, 404, 409}, s.getSandbox},
 		{"DELETE", "/v1/sandboxes/{id}", nil, []int{204, 404}, s.deleteSandbox},
+		{"GET", "/v1/sandboxes/{id}/files", []string{"path"}, slices.Concat(fileAnswers, []int{206, 416}), s.getFile},
+		{"HEAD", "/v1/sandboxes/{id}/files", []string{"path"}, fileAnswers, s.headFile},
+		{"PUT", "/v1/sandboxes/{id}/files", []string{"path", "mode", "parents"}, slices.Concat(fileAnswers, []int{201, 507}), s.putFile},
+		{"PATCH", "/v1/sandboxes/{id}/files", []string{"path", "mode"}, fileAnswers, s.patchFile},
+		{"DELETE", "/v1/sandboxes/{id}/files", []string{"path"}, fileAnswers, s.deleteFile},
+		{"GET", "/v1/sandboxes/{id}/directories", []string{"path"}, fileAnswers, s.listDirectory},
 		{"GET", "/healthz", nil, []int{200}, s.getHealth},
 		{"GET", "/readyz", nil, []int{200, 503}, s.getReady},
 		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { x.bounded(func() { metrics.ServeHTTP(x.w, x.r) }); return nil }},

@@ -17,6 +17,9 @@ type Error struct {
 	Message string `json:"message"`
 	// Field is the field, query parameter or header that is wrong.
 	Field string `json:"field,omitempty"`
+	// Kind is what was found where a file or a directory was wanted; Size the file's, where it is the reason.
+	Kind string `json:"kind,omitempty"`
+	Size int64  `json:"size,omitzero"`
 	// Reasons are policy's.
 	Reasons []policy.Reason `json:"reasons,omitempty"`
 	// RetryAfterSeconds is when another try may succeed; the header Retry-After says the same.
@@ -38,7 +41,25 @@ var statuses = map[string]int{
 	"TOO_LARGE":          http.StatusRequestEntityTooLarge,
 	"BUSY":               http.StatusTooManyRequests,
 	"INTERNAL":           http.StatusInternalServerError,
+	"MISMATCH":           http.StatusInternalServerError,
+	"TIMEOUT":            http.StatusGatewayTimeout,
 	"NOT_READY":          http.StatusServiceUnavailable,
+
+	// Those of a file operation.
+	"NOT_A_FILE":      http.StatusBadRequest,
+	"NOT_A_DIRECTORY": http.StatusBadRequest,
+	"LINK":            http.StatusBadRequest,
+	"OUTSIDE":         http.StatusBadRequest,
+	"HARD_LINK":       http.StatusBadRequest,
+	"BAD_NAME":        http.StatusBadRequest,
+	"INCOMPLETE":      http.StatusBadRequest,
+	"FORBIDDEN":       http.StatusForbidden,
+	"READ_ONLY":       http.StatusForbidden,
+	"CHANGED":         http.StatusConflict,
+	"RANGE":           http.StatusRequestedRangeNotSatisfiable,
+	"NO_SPACE":        http.StatusInsufficientStorage,
+	"NO_INODES":       http.StatusInsufficientStorage,
+	"QUOTA":           http.StatusInsufficientStorage,
 }
 
 // errorOf makes an error of a code.

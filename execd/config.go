@@ -62,6 +62,8 @@ type Config struct {
 	RecordTimeout   time.Duration
 	KillTimeout     time.Duration
 
+	// FileBytes bounds the content of a file operation.
+	FileBytes int64
 	// BodyBytes bounds a request's body; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
 	// write of an answer, StopTimeout a graceful stop.
 	BodyBytes     int64
@@ -89,7 +91,7 @@ func DefaultConfig(stateDir string) Config {
 		ClaimFile:       "/run/sandboxd/ids",
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
-		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		FileBytes: 64 << 20, BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
@@ -131,6 +133,7 @@ func (c Config) Validate() error {
 	between("WorkBytes", c.WorkBytes, 64<<10, 1<<40)
 	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
+	between("FileBytes", c.FileBytes, 1, 1<<34)
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)

@@ -145,7 +145,11 @@ func seconds(t syscall.Timeval) float64 {
 
 // answer writes the last record of the walk and completes the reply. The sequence number is that of the record that has the proof.
 func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
+	w.options.transfer.settle(reply.TreeEmpty)
 	last := w.lastRecord(reply, exit)
+	if w.options.transfer != nil {
+		w.fileRecord(&last, reply)
+	}
 	if w.sequence != 0 {
 		w.note(last)
 	} else if sequence, err := w.append(last); err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/runner"
 )
 
-// Exec walks one request of action exec or run to its end. The caller in it must be the kernel's word ([Self], or the peer of a socket).
+// Exec walks one request that starts a process to its end: exec, run, and a file operation, whose process is our own. The caller in it must be the kernel's word ([Self], or the peer of a socket).
 //
 // The walk has one arrow a line. Each hands on one value; whatever goes wrong on one is a no: nothing is started, or what runs is killed, and
 // the record and the reply say so.
@@ -49,7 +49,7 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 // decide asks policy. A kept sandbox must be the caller's before anything is said about the request.
 func (w *walk) decide() error {
 	fault("walk.decide")
-	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun {
+	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun && w.options.transfer == nil {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
 	w.decision = w.service.engine.Decide(w.ctx, w.request)
@@ -96,8 +96,8 @@ func (w *walk) build() (err error) {
 // prepare brings a child to its gate.
 func (w *walk) prepare() (err error) {
 	fault("walk.prepare")
-	if w.program, err = newProgram(w.request); err != nil {
-		return err
+	if w.program, err = w.newProgram(); err != nil {
+		return asDenied(err)
 	}
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
@@ -149,6 +149,9 @@ func (w *walk) check() error {
 func (w *walk) record() (err error) {
 	fault("walk.record")
 	w.sequence, err = w.append(w.releaseRecord())
+	if err == nil && w.options.accepted != nil {
+		w.options.accepted(w.id, w.sequence)
+	}
 	return err
 }
 
@@ -164,6 +167,9 @@ func (w *walk) release() error {
 	w.released = true
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
+	}
+	if w.options.transfer != nil {
+		w.options.transfer.start()
 	}
 	fault("walk.released")
 	started, cancel := context.WithTimeoutCause(w.clock, w.service.config.GateTimeout, errExecve)

@@ -18,6 +18,8 @@ type metrics struct {
 	busy     prometheus.Counter
 	refused  prometheus.Counter
 	reloads  *prometheus.CounterVec
+	files    *prometheus.CounterVec
+	content  *prometheus.CounterVec
 }
 
 func newMetrics(s *Service) *metrics {
@@ -44,12 +46,21 @@ func newMetrics(s *Service) *metrics {
 			m.execs.WithLabelValues(string(action), string(outcome))
 		}
 	}
+	m.files = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sandboxd_file_operations_total", Help: "File operations that ended, by operation and code; OK is a code.",
+	}, []string{"operation", "code"})
+	m.content = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sandboxd_file_bytes_total", Help: "Bytes of content that file operations moved.",
+	}, []string{"operation"})
+	for _, operation := range policy.FileOperations {
+		m.files.WithLabelValues(string(operation), "OK")
+	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads,
+		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads, m.files, m.content,
 		gauge("sandboxd_running", "Requests that run.", func() float64 { return float64(s.queue.running()) }),
 		gauge("sandboxd_waiting", "Requests that wait for a place.", func() float64 { return float64(s.queue.waiting.Load()) }),
 		gauge("sandboxd_sandboxes_ready", "Fresh sandboxes in the pool.", func() float64 { ready, _, _, _ := s.sandboxes.count(); return float64(ready) }),
@@ -69,6 +80,16 @@ func (m *metrics) finished(action policy.Action, outcome Outcome, took time.Dura
 	}
 	m.execs.WithLabelValues(string(action), string(outcome)).Inc()
 	m.seconds.WithLabelValues(string(action)).Observe(took.Seconds())
+}
+
+// file counts a file operation; fault is nil when it was done.
+func (m *metrics) file(operation policy.FileOperation, fault *Error, moved int64) {
+	code := "OK"
+	if fault != nil {
+		code = fault.Code
+	}
+	m.files.WithLabelValues(string(operation), code).Inc()
+	m.content.WithLabelValues(string(operation)).Add(float64(moved))
 }
 
 func truth(is bool) float64 {

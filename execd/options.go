@@ -17,6 +17,9 @@ type Options struct {
 	Observe func(Observed)
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
+	// transfer is the content of a file operation; accepted hears of the walk's id and of the release's record before anything is released.
+	transfer *transfer
+	accepted func(id string, sequence int64)
 }
 
 // Observed is what one exec has used of what its seccomp profile allows.

@@ -67,6 +67,14 @@ type Request struct {
 	Language string   `json:"language,omitempty"`
 	Code     *Blob    `json:"code,omitempty"`
 	Inputs   *Blob    `json:"inputs,omitempty"`
+	File     *File    `json:"file,omitempty"`
+}
+
+// File is what was asked to be done with which file. The path is redacted.
+type File struct {
+	Operation policy.FileOperation `json:"operation"`
+	Path      string               `json:"path"`
+	Mode      *int64               `json:"mode,omitempty"`
 }
 
 // Blob stands for bytes.
@@ -109,6 +117,8 @@ type Ending struct {
 	MaxRSSBytes     int64   `json:"maxRSSBytes"`
 	Stdout          *Blob   `json:"stdout,omitempty"`
 	Stderr          *Blob   `json:"stderr,omitempty"`
+	// Content is what a file operation moved.
+	Content *Blob `json:"content,omitempty"`
 	// DeniedCalls are there where they were asked for; DeniedCallsCut says that there were more.
 	DeniedCalls    []DeniedCall `json:"deniedCalls,omitempty"`
 	DeniedCallsCut bool         `json:"deniedCallsCut,omitzero"`
