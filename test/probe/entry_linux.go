@@ -13,7 +13,7 @@ import (
 // its life and is reported as a signal.
 var entryActs = []act{
 	{"i386", "[NUMBER [ARG…]]", "a call by int 0x80, the 32-bit entry; getpid unless given", func(args []string) error {
-		return onCall(args, i386Getpid, func(number uintptr, args [6]uintptr) uintptr { return i386(number, args[0], args[1], args[2]) })
+		return onCall(args, i386Getpid, i386)
 	}},
 	{"x32", "[NUMBER [ARG…]]", "a call by its x32 number; getpid unless given", func(args []string) error {
 		return onCall(args, unix.SYS_GETPID, x32)
@@ -29,9 +29,16 @@ var entryActs = []act{
 	}},
 }
 
+// asked is the call that the child makes. A closure would have it too, but a closure looks at its stack first, and the scheduler that it may ask
+// for more of it isn't there in a forked child.
+var asked struct {
+	number uintptr
+	args   [6]uintptr
+}
+
 // onCall makes a call in a child of its own, since the answer may be a signal.
-func onCall(args []string, number uintptr, do func(number uintptr, args [6]uintptr) uintptr) error {
-	var values [6]uintptr
+func onCall(args []string, number uintptr, do func() uintptr) error {
+	asked.number, asked.args = number, [6]uintptr{}
 	if len(args) > 7 {
 		return errors.New("a call has at most 6 arguments")
 	}
@@ -44,18 +51,19 @@ func onCall(args []string, number uintptr, do func(number uintptr, args [6]uintp
 			return fmt.Errorf("%q is no number and no call that this program knows by name", text)
 		}
 		if i == 0 {
-			number = uintptr(value)
+			asked.number = uintptr(value)
 		} else {
-			values[i-1] = uintptr(value)
+			asked.args[i-1] = uintptr(value)
 		}
 	}
-	return inChild(func() uintptr { return do(number, values) })
+	return inChild(do)
 }
 
 //go:norace
 //go:nosplit
-func native(number uintptr, args [6]uintptr) uintptr {
-	_, _, errno := syscall.RawSyscall6(number, args[0], args[1], args[2], args[3], args[4], args[5])
+func native() uintptr {
+	args := &asked.args
+	_, _, errno := syscall.RawSyscall6(asked.number, args[0], args[1], args[2], args[3], args[4], args[5])
 	return uintptr(errno)
 }
 

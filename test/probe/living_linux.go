@@ -25,7 +25,7 @@ var livingActs = []act{
 		forkBomb()
 		return nil
 	}},
-	{"fork-chase", "", "be always a new process: fork, end the parent, go on", func([]string) error {
+	{"fork-chase", "[NAME]", "be always a new process: fork, end the parent, go on", func([]string) error {
 		if err := requireConfinement(); err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ var livingActs = []act{
 		fmt.Fprintln(os.Stderr, "ignoring")
 		return wait()
 	}},
-	{"stop", "", "stop itself (SIGSTOP)", func([]string) error { return unix.Kill(os.Getpid(), unix.SIGSTOP) }},
+	{"stop", "[NAME]", "stop itself (SIGSTOP)", func([]string) error { return unix.Kill(os.Getpid(), unix.SIGSTOP) }},
 	{"raise", "SIGNAL", "die by a signal", func(args []string) error {
 		return counted(args, func(n int) error {
 			if err := unix.Kill(os.Getpid(), syscall.Signal(n)); err != nil {
@@ -139,18 +139,17 @@ func confined(status string) bool {
 }
 
 // branch is how the processes of a tree are.
-type branch struct {
+var branch struct {
 	depth                        int
 	ownSession, deaf, standstill bool
 }
 
 func forkTree(args []string) error {
-	var b branch
 	set := flag.NewFlagSet("fork-tree", flag.ContinueOnError)
-	set.IntVar(&b.depth, "depth", 1, "")
-	set.BoolVar(&b.ownSession, "setsid", false, "")
-	set.BoolVar(&b.deaf, "ignore-term", false, "")
-	set.BoolVar(&b.standstill, "stop", false, "")
+	set.IntVar(&branch.depth, "depth", 1, "")
+	set.BoolVar(&branch.ownSession, "setsid", false, "")
+	set.BoolVar(&branch.deaf, "ignore-term", false, "")
+	set.BoolVar(&branch.standstill, "stop", false, "")
 	if len(args) == 0 {
 		return errors.New("want COUNT")
 	}
@@ -159,7 +158,7 @@ func forkTree(args []string) error {
 	}
 	return counted(args[:1], func(count int) error {
 		for range count {
-			if _, errno := forkRun(b.grow); errno != 0 {
+			if _, errno := forkRun(grow); errno != 0 {
 				return errno
 			}
 		}
@@ -172,12 +171,12 @@ func forkTree(args []string) error {
 //
 //go:norace
 //go:nosplit
-func (b *branch) grow() uintptr {
-	for depth := b.depth; ; depth-- {
-		if b.deaf {
+func grow() uintptr {
+	for depth := branch.depth; ; depth-- {
+		if branch.deaf {
 			blockSignals()
 		}
-		if b.ownSession {
+		if branch.ownSession {
 			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
 		}
 		pid := uintptr(1)
@@ -188,7 +187,7 @@ func (b *branch) grow() uintptr {
 			break
 		}
 	}
-	if b.standstill {
+	if branch.standstill {
 		own, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
 		syscall.RawSyscall(unix.SYS_KILL, own, uintptr(unix.SIGSTOP), 0)
 	}

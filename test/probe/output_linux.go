@@ -28,13 +28,15 @@ var outputActs = []act{
 		}
 		return counted(args[:1], func(n int) error { return printPattern(file, n, pattern) })
 	}},
-	{"say", "TEXT", "write a text to stdout, with the escapes of a Go string", func(args []string) error {
+	{"say", "TEXT", "write a text to stdout and not a byte more; escapes are those of a Go string", func(args []string) error {
 		return onPath(args, func(text string) error {
 			plain, err := strconv.Unquote(`"` + text + `"`)
 			if err != nil {
 				return fmt.Errorf("%q: %w", text, err)
 			}
-			_, err = os.Stdout.WriteString(plain)
+			if _, err = os.Stdout.WriteString(plain); err == nil {
+				os.Exit(0)
+			}
 			return err
 		})
 	}},

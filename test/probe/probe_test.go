@@ -40,7 +40,7 @@ func TestUnconfinedActsSucceed(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	for _, args := range [][]string{
 		{"write", file}, {"truncate", file}, {"open", file}, {"symlink", filepath.Join(dir, "link")}, {"mkdir", filepath.Join(dir, "d")},
-		{"list", dir}, {"memfd"}, {"socket", "unix"}, {"kill", "0"}, {"read", file}, {"unlink", file}, {"print", "0"}, {"exit", "0"},
+		{"list", dir}, {"memfd"}, {"socket", "unix"}, {"kill", "0"}, {"file", file, "1"}, {"read", file}, {"unlink", file}, {"print", "0"}, {"exit", "0"},
 		{"syscall", "getpid"}, {"syscall", "39"}, {"socket", "1", "1", "0"}, {"socketpair", "unix"}, {"copy-execute", dir}, {"spawn", "/bin/true"},
 		{"sleep", "0.01"},
 	} {
@@ -60,6 +60,7 @@ func TestRefusalsCarryTheErrno(t *testing.T) {
 		{[]string{"kill", "2147483647"}, "ESRCH"},
 		{[]string{"syscall", "kill", "0x7fffffff", "0"}, "ESRCH"},
 		{[]string{"socket", "63", "1", "0"}, "EAFNOSUPPORT"},
+		{[]string{"read", "/dev/null"}, "ENODATA"},
 		{[]string{"become", "/no/such/program"}, "ENOENT"},
 		{[]string{"seccomp-none"}, "ENOSYS"},
 		{[]string{"connect-unix", "@no-such-abstract-socket"}, "ECONNREFUSED"},
