@@ -169,7 +169,8 @@ func prepare(t testing.TB, bin, state string, arguments ...string) *daemon {
 	return d
 }
 
-func (d *daemon) run(t testing.TB) {
+// begin starts it, and waits for nothing.
+func (d *daemon) begin(t testing.TB) {
 	t.Helper()
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
@@ -180,6 +181,12 @@ func (d *daemon) run(t testing.TB) {
 		close(d.ended)
 	}()
 	t.Cleanup(func() { _ = d.Process.Kill(); <-d.ended })
+}
+
+// run starts it and waits until it is ready.
+func (d *daemon) run(t testing.TB) {
+	t.Helper()
+	d.begin(t)
 	for range 1000 {
 		if response, err := d.client.Get("http://sandboxd/readyz"); err == nil {
 			_ = response.Body.Close()
@@ -311,17 +318,16 @@ func (d *daemon) deleteSandbox(t testing.TB, id string) {
 	}
 }
 
-// ordinary starts a daemon of a user who has nothing else. Ordinary users see their processes counted by the kernel; root doesn't.
-func ordinary(t *testing.T) *daemon {
+// ordinaryUser is somebody who has nothing else on this machine. Ordinary users see their processes counted by the kernel; root doesn't.
+func ordinaryUser() uint32 { return uint32(61_300 + daemons.Add(1)%1000) }
+
+// ordinary starts a daemon of an ordinary user.
+func ordinary(t testing.TB, uid uint32, bin, state string, arguments ...string) *daemon {
 	t.Helper()
-	bin, state := binaries(t, ""), stateDir(t)
-	uid := uint32(61_000 + daemons.Load()%1000)
-	for _, dir := range []string{filepath.Dir(state)} {
-		if err := os.Chown(dir, int(uid), int(uid)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chown(filepath.Dir(state), int(uid), int(uid)); err != nil {
+		t.Fatal(err)
 	}
-	d := prepare(t, bin, state, "--pool 0", "--allow 0", "HOME=/")
+	d := prepare(t, bin, state, append(arguments, "--allow 0", "HOME=/")...)
 	d.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	d.run(t)
 	return d
@@ -380,13 +386,16 @@ func (d *daemon) nothingLeft(t testing.TB) {
 	t.Errorf("left behind: %v\n%s", left, d.log)
 }
 
-// left are the processes that carry the marker or execute this daemon's launcher, which is a file of its own: the daemon's sealed copy.
+// left are the processes that carry the marker, that execute this daemon's launcher, which is a file of its own: the daemon's sealed copy, or that
+// are in a group of this daemon's, where it has one.
 func (d *daemon) left() []string {
 	var found []string
+	group := fmt.Sprintf("/sandboxd-%d-", d.Process.Pid)
 	entries, _ := filepath.Glob("/proc/[0-9]*")
 	for _, entry := range entries {
 		cmdline, _ := os.ReadFile(entry + "/cmdline")
-		if strings.Contains(string(cmdline), d.marker) || d.runner != 0 && inode(entry+"/exe") == d.runner {
+		groups, _ := os.ReadFile(entry + "/cgroup")
+		if strings.Contains(string(cmdline), d.marker) || strings.Contains(string(groups), group) || d.runner != 0 && inode(entry+"/exe") == d.runner {
 			found = append(found, entry+" "+strings.ReplaceAll(string(cmdline), "\x00", " "))
 		}
 	}

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -221,7 +222,13 @@ func TestHungDisk(t *testing.T) {
 func (d *daemon) awaitTrouble(t *testing.T, why string) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // polls what the test is about
-		if status, body := d.get(t, "/readyz"); status == 503 && strings.Contains(body, why) {
+		response, err := d.client.Get("http://sandboxd/readyz")
+		if err != nil {
+			continue // it doesn't listen yet
+		}
+		body, _ := io.ReadAll(response.Body)
+		response.Body.Close()
+		if response.StatusCode == 503 && strings.Contains(string(body), why) {
 			return
 		}
 	}

@@ -66,41 +66,103 @@ const halfASecond = `,"limits":{"timeoutSeconds":0.5}`
 // of the exec that it was interrupted if it had been released, and works.
 func TestDaemonDiesAtEachPoint(t *testing.T) {
 	needRoot(t)
+	bin := binaries(t, "fault")
+	user := ordinaryUser()
+	for name, way := range map[string]struct {
+		start func(t *testing.T, state, point string) *daemon
+		kept  bool
+	}{
+		"a fresh sandbox": {func(t *testing.T, state, point string) *daemon {
+			return start(t, bin, state, "SANDBOXD_FAULT="+point, "--pool 0")
+		}, false},
+		"a kept sandbox": {func(t *testing.T, state, point string) *daemon {
+			return start(t, bin, state, "SANDBOXD_FAULT="+point, "--pool 0")
+		}, true},
+		"an ordinary user's": {func(t *testing.T, state, point string) *daemon {
+			return ordinary(t, user, bin, state, "SANDBOXD_FAULT="+point, "--pool 0")
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			state := stateDir(t)
+			names, _ := points(t)
+			if len(names) < 20 {
+				t.Fatalf("%d points: %v", len(names), names)
+			}
+			released := false
+			for _, point := range names {
+				d := way.start(t, state, point)
+				if got := lastTypes(t, state); released && !slices.Contains(got, "interrupted") {
+					t.Errorf("before %s: the next daemon recorded %v, want interrupted for what was released", point, got)
+				}
+				d.dieAt(t, point, way.kept)
+				types := lastTypes(t, state)
+				released = len(types) > 0 && types[len(types)-1] == "release"
+			}
+			d := way.start(t, state, "")
+			if got := d.exec(t, `"argv":["echo","alive"]`, ""); got.Outcome != "ok" || got.Stdout != "alive\n" {
+				t.Errorf("after all: %+v\n%s", got, d.log)
+			}
+			d.noGroups(t)
+			d.stop(t)
+		})
+	}
+}
+
+// dieAt has the daemon do everything until it dies of the point.
+func (d *daemon) dieAt(t *testing.T, point string, kept bool) {
+	t.Helper()
+	more, got := halfASecond, reply{}
+	if kept {
+		got = d.post(t.Context(), "/v1/sandboxes", "{}")
+		more += `,"sandbox":"` + got.ID + `"`
+	}
+	if got.err == nil {
+		got = d.exec(t, fmt.Sprintf(everything, d.marker), more)
+	}
+	if got.err == nil {
+		t.Errorf("%s: answered %+v, want a daemon that dies\n%s", point, got, d.log)
+		d.stop(t)
+		return
+	}
+	d.awaitEnd(t)
+	if status := d.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
+		t.Errorf("%s: the daemon ended by itself: %v\n%s", point, d.ProcessState, d.log)
+	}
+	d.nothingLeft(t)
+	d.verify(t)
+}
+
+// TestDaemonDiesAsItStarts: the same while the pool is being filled, before or after anybody could connect.
+func TestDaemonDiesAsItStarts(t *testing.T) {
+	needRoot(t)
 	t.Parallel()
 	bin := binaries(t, "fault")
 	state := stateDir(t)
-	names, _ := points(t)
-	if len(names) < 20 {
-		t.Fatalf("%d points: %v", len(names), names)
-	}
-	released := false
-	for _, name := range names {
-		d := start(t, bin, state, "SANDBOXD_FAULT="+name, "--pool 0")
-		if released {
-			if got := lastTypes(t, state); !slices.Contains(got, "interrupted") {
-				t.Errorf("before %s: the next daemon recorded %v, want interrupted for what was released", name, got)
-			}
-		}
-		got := d.exec(t, fmt.Sprintf(everything, d.marker), halfASecond)
-		if got.err == nil {
-			t.Errorf("%s: answered %+v, want a daemon that dies\n%s", name, got, d.log)
-			d.stop(t)
-			continue
-		}
-		d.awaitEnd(t)
-		if status := d.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
-			t.Errorf("%s: the daemon ended by itself: %v\n%s", name, d.ProcessState, d.log)
+	for _, point := range []string{"sandbox.spawned", "sandbox.sent", "sandbox.made"} {
+		d := prepare(t, bin, state, "SANDBOXD_FAULT="+point)
+		if err := d.Run(); err == nil {
+			t.Errorf("%s: the daemon ended well\n%s", point, d.log)
 		}
 		d.nothingLeft(t)
 		d.verify(t)
-		types := lastTypes(t, state)
-		released = len(types) > 0 && types[len(types)-1] == "release"
 	}
-	d := start(t, bin, state)
-	if got := d.exec(t, `"argv":["echo","alive"]`, ""); got.Outcome != "ok" || got.Stdout != "alive\n" {
-		t.Errorf("after all: %+v\n%s", got, d.log)
+	start(t, bin, state).stop(t)
+}
+
+// TestNoSandboxes: where no sandbox can be made, the daemon says so before anybody asks, fails what is asked all the same, and stops as it should.
+func TestNoSandboxes(t *testing.T) {
+	needRoot(t)
+	t.Parallel()
+	d := prepare(t, binaries(t, "fault"), stateDir(t), "SANDBOXD_FAULT=launcher.root")
+	d.begin(t)
+	d.awaitTrouble(t, "sandbox could not be made")
+	if status, _ := d.get(t, "/healthz"); status != 200 {
+		t.Errorf("healthz %d", status)
 	}
-	d.noGroups(t)
+	if got := d.exec(t, `"argv":["echo","ran"]`, ""); got.Outcome != "infra" || got.Stdout != "" {
+		t.Errorf("%+v, want infra\n%s", got, d.log)
+	}
 	d.stop(t)
 }
 

@@ -158,8 +158,8 @@ func TestNoForks(t *testing.T) {
 func TestNoForksForTheDaemon(t *testing.T) {
 	needRoot(t)
 	t.Parallel()
-	d := ordinary(t)
-	uid := int(owner(t, d.Process.Pid))
+	uid := int(ordinaryUser())
+	d := ordinary(t, uint32(uid), binaries(t, ""), stateDir(t), "--pool 0")
 	visit(t, uid, "limit", strconv.Itoa(d.Process.Pid), "1")
 	got := d.exec(t, `"argv":["echo","ran"]`, "")
 	if got.err == nil && (got.Outcome != "infra" || got.Stdout != "") {
