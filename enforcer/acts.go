@@ -105,6 +105,9 @@ func seccompActs(p Plan, arch string) []Act {
 	if len(program) == 0 {
 		return nil
 	}
+	if p.Seccomp.Listener == seccomp.ListenerExplain {
+		program = p.Seccomp.Answers // the listener's answers are these
+	}
 	var acts []Act
 	add := func(name string, answer seccomp.Action) {
 		errno, refused := answer.Errno()

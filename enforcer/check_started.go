@@ -52,6 +52,9 @@ func Transient(v policy.Verdict) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(row policy.Row) bool { return !strings.HasPrefix(row.Control, signalsBlocked) })
 }
 
+// StartOnly says whether a row is of what a target may change once it has started: the signals that it blocks.
+func StartOnly(row policy.Row) bool { return strings.HasPrefix(row.Control, signalsBlocked) }
+
 // atMost says whether a limit is as low as another or lower; -1 is unlimited.
 func atMost(limit, bound int64) bool { return bound < 0 || limit >= 0 && limit <= bound }
 

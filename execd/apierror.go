@@ -86,7 +86,7 @@ func asError(err error) *Error {
 		e := errorOf("NOT_FOUND", err.Error())
 		e.Field = "sandbox"
 		return e
-	case errors.Is(err, ErrGone):
+	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted):
 		return errorOf("CONFLICT", err.Error())
 	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany):
 		e := errorOf("BUSY", err.Error())

@@ -73,6 +73,12 @@ type Config struct {
 	WriteTimeout  time.Duration
 	StopTimeout   time.Duration
 
+	// DriftInterval is how often everything that runs is read back again, 0: never; OnDrift, [DriftKill] or [DriftDeny], what is done when something
+	// that held no longer does. ProbeInterval is for how long a proof by probes of a plan in use holds before the drift timer renews it, 0: it makes none.
+	DriftInterval time.Duration
+	OnDrift       string
+	ProbeInterval time.Duration
+
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
 
@@ -93,6 +99,7 @@ func DefaultConfig(stateDir string) Config {
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
 		FileBytes: 64 << 20, BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
+		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -149,6 +156,10 @@ func (c Config) Validate() error {
 	period("IdleTimeout", c.IdleTimeout)
 	period("WriteTimeout", c.WriteTimeout)
 	period("StopTimeout", c.StopTimeout)
+	for field, interval := range map[string]time.Duration{"DriftInterval": c.DriftInterval, "ProbeInterval": c.ProbeInterval} {
+		check(interval == 0 || 10*time.Millisecond <= interval && interval <= 24*time.Hour, field, "0, or 10ms..24h", interval)
+	}
+	check(c.OnDrift == DriftKill || c.OnDrift == DriftDeny, "OnDrift", DriftKill+" or "+DriftDeny, fmt.Sprintf("%q", c.OnDrift))
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	return errors.Join(wrong...)
 }

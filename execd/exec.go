@@ -69,7 +69,7 @@ func (w *walk) decide() error {
 func (w *walk) build() (err error) {
 	fault("walk.build")
 	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
-	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) {
+	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
 	}
 	if err != nil {
@@ -139,6 +139,9 @@ func (w *walk) check() error {
 	}
 	w.verdict = enforcer.Check(w.plan, w.child.Expect(), state)
 	w.verdict.Degraded = append(w.verdict.Degraded, w.box.Verdict().Degraded...)
+	if row, proven := w.service.proofs.use(w.plan); proven {
+		w.verdict.Rows = append(w.verdict.Rows, row)
+	}
 	if !w.verdict.Held() {
 		return &mismatchError{errors.New("read-back at the gate: " + failedRows(w.verdict))}
 	}
@@ -164,6 +167,9 @@ func (w *walk) release() error {
 		return context.Cause(w.ctx)
 	}
 	fault("walk.release")
+	if err := w.heedSandbox(); err != nil {
+		return err
+	}
 	w.released = true
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
@@ -188,6 +194,10 @@ func (w *walk) release() error {
 	}
 	fault("walk.look")
 	w.mismatch = w.checkStarted()
+	if w.mismatch == nil {
+		w.service.running.add(w) // from here drift of the sandbox ends it too; what was found until now it asks for itself
+		w.mismatch = w.heedSandbox()
+	}
 	if w.mismatch != nil {
 		w.child.Kill()
 	}
@@ -199,6 +209,10 @@ func (w *walk) wait() runner.Exit {
 	fault("walk.wait")
 	exit := w.child.Wait(w.clock)
 	w.ended = true
+	w.service.running.remove(w)
+	if w.mismatch == nil {
+		w.mismatch = w.heed(w.drift.Load())
+	}
 	w.proveEmpty(&exit)
 	return exit
 }

@@ -62,6 +62,9 @@ func (h *sandboxes) owned(id string, caller policy.Caller) (*sandbox, error) {
 	if isGone(box) {
 		return nil, ErrGone
 	}
+	if box.drift.Load() != nil {
+		return nil, ErrDrifted
+	}
 	return box, nil
 }
 
@@ -117,11 +120,14 @@ func (h *sandboxes) of(caller policy.Caller) []*sandbox {
 			list = append(list, box)
 		}
 	}
-	slices.SortFunc(list, func(a, b *sandbox) int {
-		if order := a.created.Compare(b.created); order != 0 {
-			return order
-		}
-		return strings.Compare(a.id, b.id)
-	})
+	slices.SortFunc(list, older)
 	return list
+}
+
+// older orders sandboxes by when they were made.
+func older(a, b *sandbox) int {
+	if order := a.created.Compare(b.created); order != 0 {
+		return order
+	}
+	return strings.Compare(a.id, b.id)
 }

@@ -12,6 +12,7 @@ import (
 // metrics are what /metrics shows. Labels have few values, all known beforehand: nothing that a caller writes becomes one.
 type metrics struct {
 	registry *prometheus.Registry
+	drifts   *prometheus.CounterVec
 	execs    *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
 	answers  *prometheus.CounterVec
@@ -40,7 +41,14 @@ func newMetrics(s *Service) *metrics {
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "sandboxd_policy_reloads_total", Help: "Attempts to reload the policy, by result.",
 		}, []string{"result"}),
+		drifts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "sandboxd_drifts_total", Help: "What held once and didn't any more, by where it was found.",
+		}, []string{"where"}),
 	}
+	for _, where := range []string{"exec", "sandbox"} {
+		m.drifts.WithLabelValues(where)
+	}
+	m.registry.MustRegister(m.drifts)
 	for _, action := range []policy.Action{policy.ActionExec, policy.ActionRun} {
 		for _, outcome := range Outcomes {
 			m.execs.WithLabelValues(string(action), string(outcome))
@@ -66,6 +74,7 @@ func newMetrics(s *Service) *metrics {
 		gauge("sandboxd_sandboxes_ready", "Fresh sandboxes in the pool.", func() float64 { ready, _, _, _ := s.sandboxes.count(); return float64(ready) }),
 		gauge("sandboxd_sandboxes_kept", "Sandboxes that callers made.", func() float64 { _, kept, _, _ := s.sandboxes.count(); return float64(kept) }),
 		gauge("sandboxd_sandboxes_quarantined", "Sandboxes whose end isn't proven.", func() float64 { _, _, lost, _ := s.sandboxes.count(); return float64(lost) }),
+		gauge("sandboxd_sandboxes_drifted", "Sandboxes that drifted and aren't gone.", func() float64 { return float64(len(s.sandboxes.alive(hasDrifted))) }),
 		gauge("sandboxd_ready", "1 when the daemon can do its job.", func() float64 { return truth(len(s.troubles()) == 0) }),
 		gauge("sandboxd_audit_broken", "1 when the log can't be written and nothing is released.", func() float64 { return truth(s.log.Err() != nil) }),
 		gauge("sandboxd_audit_sequence", "The last record that is on the disk.", func() float64 { return float64(s.log.Last()) }),

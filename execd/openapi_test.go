@@ -112,6 +112,8 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 	types := map[string]reflect.Type{
 		"Reply": reflect.TypeFor[Reply](), "Truncated": reflect.TypeFor[Truncated](), "Bytes": reflect.TypeFor[Bytes](), "Usage": reflect.TypeFor[Usage](),
 		"Judgment": reflect.TypeFor[Judgment](), "Proof": reflect.TypeFor[Proof](), "Evidence": reflect.TypeFor[Evidence](), "Row": reflect.TypeFor[policy.Row](),
+		"VerifyRequest": reflect.TypeFor[VerifyRequest](), "VerifyReply": reflect.TypeFor[VerifyReply](), "SandboxProof": reflect.TypeFor[SandboxProof](),
+		"ExecProof": reflect.TypeFor[ExecProof](), "PlanProof": reflect.TypeFor[PlanProof](),
 		"Reason": reflect.TypeFor[policy.Reason](), "Change": reflect.TypeFor[policy.Change](), "Event": reflect.TypeFor[Event](),
 		"DecideReply": reflect.TypeFor[DecideReply](), "Decision": reflect.TypeFor[policy.Decision](), "Effective": reflect.TypeFor[policy.Effective](),
 		"SecurityContext": reflect.TypeFor[policy.SecurityContext](), "Capabilities": reflect.TypeFor[policy.Capabilities](),

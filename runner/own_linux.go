@@ -6,5 +6,6 @@ import "github.com/sandboxd/sandboxd/runner/file"
 // arguments after it and gives the exit status. It acts for the daemon where the daemon may not act itself: on names that others in the sandbox
 // can change under it.
 var modes = map[string]func(args []string) int{
-	"file": file.Main,
+	"file":    file.Main,
+	ProbeMode: probeMode,
 }

@@ -115,5 +115,3 @@ func opened(path string, flags int) error {
 	}
 	return err
 }
-
-func init() { modes[ProbeMode] = probeMode }

@@ -36,6 +36,14 @@ func (e *embedded) Decide(ctx context.Context, body []byte) (execd.DecideReply, 
 	return e.service.Decide(ctx, request)
 }
 
+func (e *embedded) Verify(ctx context.Context, body []byte, rows bool) (execd.VerifyReply, error) {
+	request, err := execd.ParseVerify(body)
+	if err != nil {
+		return execd.VerifyReply{}, err
+	}
+	return e.service.Verify(ctx, request, execd.Self(), rows)
+}
+
 // Close runs after an interrupt too, so that it has a time of its own.
 func (e *embedded) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), e.stop)

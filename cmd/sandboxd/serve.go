@@ -30,6 +30,8 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	pool := flags.Int("pool", defaults.Pool, "`number` of fresh sandboxes kept ready")
 	running := flags.Int("max-running", defaults.MaxRunning, "execs that run at once")
 	waiting := flags.Int("max-waiting", defaults.MaxWaiting, "execs that may wait for a place; one more is answered 429 at once")
+	interval := flags.Duration("drift-interval", defaults.DriftInterval, "how often everything that runs is read back again; 0 never")
+	onDrift := flags.String("on-drift", defaults.OnDrift, "what to do with a sandbox that isn't what it was: `kill` it, or deny it more work and leave it frozen")
 	stop := flags.Duration("stop-timeout", defaults.StopTimeout, "how long a graceful stop may take")
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
@@ -51,6 +53,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err != nil {
 		return 0, err
 	}
+	config.DriftInterval, config.OnDrift = *interval, *onDrift
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.StopTimeout = *pool, *running, *waiting, *stop
 	if config.Logger, err = p.logger(format, level); err != nil {
 		return 0, err

@@ -19,6 +19,8 @@ const (
 	TypeOutcome     Type = "outcome"     // how an exec ended
 	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
 	TypeSandbox     Type = "sandbox"     // a sandbox was made or closed at a caller's wish
+	TypeDrift       Type = "drift"       // what held when it was started or made no longer does
+	TypeVerify      Type = "verify"      // forbidden acts are about to be tried under a plan, or were; or all was read back on demand
 	TypeReload      Type = "reload"      // policy was reloaded, or couldn't be
 	TypeRefused     Type = "refused"     // a connection of a stranger was closed
 	TypeRotate      Type = "rotate"      // the first record of a file that goes on after another
