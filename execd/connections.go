@@ -55,28 +55,23 @@ var tooMany = func() []byte {
 // goodbye is how long a client has for hanging up.
 const goodbye = time.Second
 
-// turnAway answers and closes. It reads what the client still sends: closed with bytes unread, a connection is reset, and the answer may be lost.
+// turnAway answers and closes. It reads what the client still sends: closed with bytes unread, a connection is reset, and a client that was
+// writing may not look for the answer. When too many are being read, the next ones are closed as they are.
 func (c *connections) turnAway(conn net.Conn) {
-	if c.turnedAway.Add(1) > c.most {
-		c.turnedAway.Add(-1)
-		conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(goodbye)) // what is wrong with a connection shows at the write
+	_, err := conn.Write(tooMany)
+	half, ok := conn.(interface{ CloseWrite() error })
+	if err != nil || !ok || half.CloseWrite() != nil || c.turnedAway.Load() >= c.most {
+		_ = conn.Close()
 		return
 	}
+	c.turnedAway.Add(1)
 	go func() {
 		defer c.turnedAway.Add(-1)
-		defer conn.Close()
-		if conn.SetDeadline(time.Now().Add(goodbye)) != nil {
-			return
-		}
-		if _, err := conn.Write(tooMany); err != nil {
-			return
-		}
-		if half, ok := conn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
-			return
-		}
 		var rest [512]byte
 		for {
 			if _, err := conn.Read(rest[:]); err != nil {
+				_ = conn.Close()
 				return
 			}
 		}

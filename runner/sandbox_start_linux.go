@@ -73,14 +73,30 @@ func (s *Sandbox) spawn() error {
 		return err
 	}
 	defer null.Close()
+	socket, err := above(theirs, s.config.Binary)
+	if err != nil {
+		ours.Close()
+		return err
+	}
+	defer socket.Close()
 	s.process, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
-		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, theirs}, Sys: attributes,
+		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, socket}, Sys: attributes,
 	})
 	if err != nil {
 		ours.Close()
 		return fmt.Errorf("sandbox: start the launcher: %w", err)
 	}
 	return nil
+}
+
+// above is a copy of a file with a higher number than another one. In the child, os.StartProcess moves its own descriptors to the numbers right above
+// the highest that it was given, over whatever is there: the binary that is to be executed by its number must not be.
+func above(file, other *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, int(other.Fd())+1)
+	if err != nil {
+		return nil, fmt.Errorf("F_DUPFD_CLOEXEC: %w", err)
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 // attributes are clone(2)'s and what follows it. As an ordinary user the launcher is the one id of its user namespace, and not root there; the
