@@ -101,7 +101,9 @@ func (w *walk) prepare() (err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
-	w.box.used = true
+	if !w.box.kept { // a kept one is shared with other execs
+		w.box.used = true
+	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
 		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra,
