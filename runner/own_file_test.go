@@ -55,7 +55,7 @@ func fileIn(t *testing.T, s *Sandbox, plan enforcer.Plan, o file.Order, content 
 	return result, string(got)
 }
 
-// F17: under the profile of any exec, and where a profile refuses openat2 in either way, results are the same.
+// F17: under the profile of any exec, and where a profile refuses openat2 and its like in either way, results are the same.
 func TestFileUnderEveryProfile(t *testing.T) {
 	s, host, plan := realSandbox(t, 2)
 	sh := run(t, s, testInvocation("mkdir d; echo old > d/f; ln -s /etc l; ln -s d/f n; mkfifo p"), IO{})
@@ -69,7 +69,7 @@ func TestFileUnderEveryProfile(t *testing.T) {
 	plans := map[string]enforcer.Plan{"default": plan}
 	for _, errno := range []syscall.Errno{syscall.ENOSYS, syscall.EPERM} {
 		refusing := profile
-		refusing.Rules = append(refusing.Rules[:len(refusing.Rules):len(refusing.Rules)], seccomp.Rule{Calls: []string{"openat2"}, Action: seccomp.Errno(errno)})
+		refusing.Rules = append(refusing.Rules[:len(refusing.Rules):len(refusing.Rules)], seccomp.Rule{Calls: []string{"openat2", "fchmodat2", "statx"}, Action: seccomp.Errno(errno)})
 		filter, err := seccomp.NewFilter("refusing", refusing, host.Arch)
 		if err != nil {
 			t.Fatal(err)
@@ -94,6 +94,14 @@ func TestFileUnderEveryProfile(t *testing.T) {
 		order := file.Order{Operation: file.Write, Base: "/work", Path: "d/f", Mode: 0o604, Limit: 1 << 20}
 		if result, _ := fileIn(t, s, plan, order, "new"); result.Fault != nil || result.Info.Mode != "0604" || result.Created {
 			t.Errorf("%s: write: %+v", name, result)
+		}
+		order = file.Order{Operation: file.Mode, Base: "/work", Path: "d/f", Mode: 0o640}
+		if result, _ := fileIn(t, s, plan, order, ""); result.Fault != nil || result.Info.Mode != "0640" {
+			t.Errorf("%s: mode: %+v", name, result)
+		}
+		order.Path = "n"
+		if result, _ := fileIn(t, s, plan, order, ""); result.Fault == nil || result.Fault.Code != file.Link {
+			t.Errorf("%s: mode of a link: %+v", name, result)
 		}
 		order = file.Order{Operation: file.Write, Base: "/", Path: "etc/passwd", Mode: -1, Limit: 1 << 20}
 		if result, _ := fileIn(t, s, plan, order, "new"); result.Fault == nil || result.Fault.Code != file.ReadOnly && result.Fault.Code != file.Forbidden {

@@ -75,10 +75,10 @@ func (p *place) mode(o Order) (Result, error) {
 	return Result{Info: &info}, nil
 }
 
-// changeMode is fchmodat2(2), of 6.6. Before, the descriptor's own magic link leads to the very file.
+// changeMode is fchmodat2(2), of 6.6. Before, and where a profile refuses it, the descriptor's own magic link leads to the very file.
 func changeMode(fd int, mode uint32) error {
 	err := unix.Fchmodat(fd, "", mode, unix.AT_EMPTY_PATH)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) {
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
 		return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), mode)
 	}
 	return err
