@@ -106,6 +106,7 @@ func (h Host) doctorCgroup(add adder) {
 	} {
 		add("cgroup."+limit.controller, slices.Contains(h.Cgroup.Controllers, limit.controller), limit.what, howToController)
 	}
+	add("cgroup.usage", h.Cgroup.Base != "" && h.Cgroup.Kill, "limits.cpuSeconds: the processor time of whole trees, counted", howToController)
 	way := "by cgroup.kill"
 	if !h.Cgroup.Kill {
 		way = "by the worker in its Landlock signal scope"

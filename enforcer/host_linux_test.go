@@ -145,7 +145,7 @@ func TestDoctorNamesEverything(t *testing.T) {
 			t.Errorf("%s is missing, and nobody learns how to get it", m.Name)
 		}
 	}
-	for _, name := range []string{"tier", "user namespaces", "landlock", "landlock.scope", "seccomp", "seccomp.readback", "cgroup", "cgroup.memory", "cgroup.cpu", "cgroup.pids", "kill.tree", "pidfd.pass"} {
+	for _, name := range []string{"tier", "user namespaces", "landlock", "landlock.scope", "seccomp", "seccomp.readback", "cgroup", "cgroup.memory", "cgroup.cpu", "cgroup.pids", "cgroup.usage", "kill.tree", "pidfd.pass"} {
 		if !slices.Contains(missing, name) {
 			t.Errorf("%s isn't missing among %s", name, strings.Join(missing, ", "))
 		}

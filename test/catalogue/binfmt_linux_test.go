@@ -18,7 +18,8 @@ import (
 // The last of A25: a kind of program that the kernel hands to an interpreter of somebody's choice, with the privilege of the program's own file.
 // Since 6.7 a user namespace has such kinds of its own, so that the machine's stay as they are: sandboxd runs in one, as an ordinary user of it.
 func TestBinfmtMisc(t *testing.T) {
-	kerneltest.Require(t, kerneltest.Root, kerneltest.UserNamespaces)
+	onlyRoot(t, "only root maps a second id into a user namespace")
+	kerneltest.Require(t, kerneltest.UserNamespaces)
 	if kinds, err := os.ReadFile("/proc/filesystems"); err != nil || !strings.Contains(string(kinds), "\tbinfmt_misc\n") || !kerneltest.Kernel("6.7") {
 		count.note(count.skipped, "binfmt_misc of a user namespace (Linux 6.7)")
 		t.Skip("SKIP: this kernel has no binfmt_misc in user namespaces, or none at all")

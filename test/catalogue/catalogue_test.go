@@ -121,3 +121,12 @@ func (f *fixture) hold(t *testing.T, r row) {
 		count.hold()
 	}
 }
+
+// onlyRoot leaves a test out in the second place, counted and with its reason.
+func onlyRoot(t *testing.T, why string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		count.note(count.absent, why)
+		t.Skip("NOT OFFERED: " + why)
+	}
+}

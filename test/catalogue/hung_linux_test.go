@@ -13,15 +13,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
 // B5: a process that waits for a dead file system is in D state, and no signal ends it. The answer comes all the same, in a bound; it says that
 // the tree isn't proven empty; the sandbox and its ids are never used again, and are counted. When the file system's end frees the process, it dies.
 func TestHungFileSystem(t *testing.T) {
 	t.Parallel() // it takes as long as the daemon's bounds
-	kerneltest.Require(t, kerneltest.Root)
+	onlyRoot(t, "only root mounts a file system that others may use")
 	mount := hungFileSystem(t)
 	f := &fixture{bin: binaries(t), daemons: map[string]*daemon{}}
 	f.show = shown(t, f.bin)
