@@ -15,7 +15,7 @@ export SANDBOXD_CONFORMANCE ?= $(abspath ../shared/conformance)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-tools test-packages test-oracles test-mutations test-user lint bench fuzz fmt clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-user lint bench fuzz fmt clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +24,16 @@ build: ## bin/sandboxd and bin/sandboxd-runner
 	$(BUILD) -o $(BIN)/sandboxd ./cmd/sandboxd
 	$(BUILD) -ldflags '-s -w' -o $(BIN)/sandboxd-runner ./cmd/sandboxd-runner
 
-run: build ## build, then the demonstration (as root: every mechanism)
+# What demonstration and catalogue run besides: the probe program, and a build that leaves out the step it is told to.
+build-probes: build
 	$(BUILD) -ldflags '-s -w' -o $(BIN)/probe ./test/probe
 	$(BUILD) -tags sabotage -o $(BIN)/sabotage/sandboxd ./cmd/sandboxd
 	$(BUILD) -tags sabotage -ldflags '-s -w' -o $(BIN)/sabotage/sandboxd-runner ./cmd/sandboxd-runner
+
+run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-user ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-user ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -38,7 +41,7 @@ test-tools:
 # The race detector needs cgo. Packages are built together and tested one at a time: kernel tests count processes, groups and descriptors.
 test-packages:
 	CGO_ENABLED=1 $(GO) build -race ./...
-	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $$($(GO) list ./... | grep -v /test/mutation)
+	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $$($(GO) list ./... | grep -v -e /test/mutation -e /test/catalogue)
 
 test-oracles:
 	cd test/oracle && CGO_ENABLED=1 SANDBOXD_REQUIRE_ORACLES=1 $(GO) test -timeout 15m ./...
@@ -46,14 +49,20 @@ test-oracles:
 test-mutations:
 	$(GO) test -tags sabotage -timeout 15m ./test/mutation
 
+# The programs as they are installed, against the catalogue of attacks. The last line counts what held, what was refused and what was skipped.
+test-catalogue: build-probes
+	$(GO) test -c -o $(BIN)/catalogue.test ./test/catalogue
+	cd test/catalogue && SANDBOXD_BIN=$(abspath $(BIN)) $(abspath $(BIN))/catalogue.test -test.timeout 10m
+
 # The same tests once more without privilege. As an ordinary user `make test` has only this kind.
-test-user: build
+test-user: build-probes
 	@test/user.sh $(BIN)
 
-lint: ## gofmt, go vet (both architectures, and the sabotage build), golangci-lint
+lint: ## gofmt, go vet (both architectures, and the builds with test hooks), golangci-lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags sabotage ./...
+	$(GO) vet -tags fault ./...
 	GOARCH=arm64 $(GO) vet ./cmd/sandboxd-runner ./runner/... ./enforcer/... ./test/probe
 	$(GO) run $(GOLANGCI) run --allow-parallel-runners ./...
 

@@ -46,6 +46,9 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	if b.plan.Seccomp, err = b.filter(p); err != nil {
 		return Plan{}, err
 	}
+	if err := b.explain(); err != nil {
+		return Plan{}, err
+	}
 	b.plan.Readback = h.SeccompReadback && len(b.plan.Seccomp.Program) > 0
 	return b.plan, nil
 }
@@ -154,7 +157,7 @@ func landlockRules(root mount.Root) []landlock.PathRule {
 		switch {
 		case m.Device && m.Type == mount.TypeBind:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Device})
-		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro"):
+		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro") && m.Target != landlock.ProbeDir:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Write})
 		}
 	}

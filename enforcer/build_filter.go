@@ -19,6 +19,26 @@ type filterKey struct {
 	content            [sha256.Size]byte
 }
 
+// load is a profile as it is written, for this kernel.
+func (p Profiles) load(s policy.SeccompProfile, arch, kernel string) (profile seccomp.Profile, err error) {
+	builtin, ours := s.Builtin()
+	switch {
+	case s.Type == policy.SeccompRuntimeDefault:
+		profile, err = seccomp.RuntimeDefault(arch, kernel)
+	case ours:
+		profile, err = seccomp.Builtin(builtin, arch, kernel)
+	case s.Type == policy.SeccompLocalhost && s.LocalhostProfile != nil:
+		var data []byte
+		if data, err = p.read(*s.LocalhostProfile); err == nil {
+			profile, err = seccomp.ParseProfile(data)
+		}
+	default:
+		err = fmt.Errorf("%s is no profile", s)
+	}
+	profile.Kernel = kernel
+	return profile, err
+}
+
 // filter is the seccomp filter of the decision's profile.
 func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 	const field = "securityContext.seccompProfile"
@@ -44,6 +64,11 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: "type Localhost needs a file name", HowTo: "name one of the profiles that this daemon has"}
 		}
 		name := *profile.LocalhostProfile
+		if builtin, ok := profile.Builtin(); ok {
+			key.name = policy.SeccompLocalhost + "/" + name
+			load = func() (seccomp.Profile, error) { return seccomp.Builtin(builtin, key.arch, key.kernel) }
+			break
+		}
 		data, err := p.read(name)
 		if err != nil {
 			return seccomp.Filter{}, &RefusedError{Field: field + ".localhostProfile", Message: err.Error(), HowTo: "name a regular file beneath the profile directory (--profiles)"}

@@ -79,6 +79,9 @@ func (b *builder) limits() error {
 	if err := b.cpu(asked.CPU); err != nil {
 		return err
 	}
+	if err := b.cpuTime(asked.CPUSeconds); err != nil {
+		return err
+	}
 	slices.SortFunc(b.plan.RLimits, func(x, y RLimit) int { return x.Resource - y.Resource })
 	return nil
 }
@@ -110,6 +113,27 @@ func (b *builder) cpu(cores float64) error {
 	}
 	quota := max(math.Floor(cores*cpuPeriod), minQuota)
 	b.plan.Cgroup["cpu.max"] = strconv.FormatInt(int64(quota), 10) + " " + strconv.Itoa(cpuPeriod)
+	return nil
+}
+
+// cpuTime limits the processor time of the whole tree. No control file of the kernel does that: the exec's group counts it (cpu.stat, which needs
+// no controller), and the runner kills the tree when it is used up. RLIMIT_CPU, which the kernel holds for each process alone and in whole
+// seconds, stands behind it in case the daemon doesn't get to run; it is a second higher, so that one of the two acts and not now this, now that.
+func (b *builder) cpuTime(seconds float64) error {
+	if seconds <= 0 {
+		return nil
+	}
+	whole := int64(math.Ceil(seconds))
+	if b.plan.Cgroup == nil {
+		if err := b.lack("cgroup.usage", "limits.cpuSeconds", "the processor time of a process tree isn't counted without a cgroup; RLIMIT_CPU holds each process to "+
+			strconv.FormatInt(whole, 10)+" s", howToController); err != nil {
+			return err
+		}
+		b.rlimit("cpu", whole)
+		return nil
+	}
+	b.plan.CPUTime = int64(seconds * 1e6)
+	b.rlimit("cpu", whole+1)
 	return nil
 }
 

@@ -26,10 +26,21 @@ func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
 		func(_ string, st procfs.Status) bool { return st.SigBlocked != allBlocked })
 	t.limits(p, s, func(want, soft, hard int64) bool { return atMost(hard, want) && atMost(soft, hard) })
 	t.place(e, s)
-	t.add("exe", policy.EvidenceKernel, "not the worker's, "+e.WorkerID, s.ExeID, e.WorkerID != "" && s.ExeID != "" && s.ExeID != e.WorkerID)
+	t.executable(e, s)
 	t.closed(e, s)
 	t.cgroup(p, e, s)
 	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
+}
+
+// executable is which program runs. The launcher's own binary, where that is the target, is known by its inode, and nothing else will do. It
+// executes nothing itself. Every other target isn't that binary.
+func (t *table) executable(e Expect, s State) {
+	known := e.WorkerID != "" && s.ExeID != ""
+	if e.Own {
+		t.add("exe", policy.EvidenceKernel, "the worker's, "+e.WorkerID, s.ExeID, known && s.ExeID == e.WorkerID)
+		return
+	}
+	t.add("exe", policy.EvidenceKernel, "not the worker's, "+e.WorkerID, s.ExeID, known && s.ExeID != e.WorkerID)
 }
 
 const signalsBlocked = "signals.blocked"
@@ -40,6 +51,9 @@ func Transient(v policy.Verdict) bool {
 	failed := v.Failed()
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(row policy.Row) bool { return !strings.HasPrefix(row.Control, signalsBlocked) })
 }
+
+// StartOnly says whether a row is of what a target may change once it has started: the signals that it blocks.
+func StartOnly(row policy.Row) bool { return strings.HasPrefix(row.Control, signalsBlocked) }
 
 // atMost says whether a limit is as low as another or lower; -1 is unlimited.
 func atMost(limit, bound int64) bool { return bound < 0 || limit >= 0 && limit <= bound }

@@ -318,6 +318,7 @@ func TestCheckStartedNamesTheControl(t *testing.T) {
 		{"a setuid bit acted", "identity.uid", func(h *held) { h.started.Threads[0].UIDs, h.started.Threads[1].UIDs = [4]int{}, [4]int{} }},
 		{"file capabilities acted", "capabilities.permitted", func(h *held) { h.started.Threads[0].Permitted, h.started.Threads[1].Permitted = 1, 1 }},
 		{"still the worker", "exe", func(h *held) { h.started.ExeID = h.expect.WorkerID }},
+		{"our binary is asked for, another runs", "exe", func(h *held) { h.expect.Own = true }},
 		{"the gate is still open", "fd.4", func(h *held) { h.started.FDs[4] = h.expect.FDs[4] }},
 		{"the gate is open under another number", "fd.4", func(h *held) { h.started.FDs[30] = h.expect.FDs[4] }},
 		{"all signals blocked", "signals.blocked", func(h *held) {

@@ -87,6 +87,7 @@ func (h Host) doctorSeccomp(add adder) {
 	add("seccomp", slices.Contains(h.SeccompActions, "errno"), "actions: "+strings.Join(h.SeccompActions, " "), "a kernel with CONFIG_SECCOMP_FILTER")
 	add("seccomp.readback", h.SeccompReadback, "the installed program read back by ptrace, tried",
 		"CAP_SYS_ADMIN and CAP_SYS_PTRACE in the machine's own user namespace, and no filter on sandboxd itself; without, mode and probes are the evidence")
+	add(seccompListener, h.SeccompListener, "denied calls named (explainDenials) and profiles recorded", "Linux 5.19")
 }
 
 func (h Host) doctorCgroup(add adder) {
@@ -105,6 +106,7 @@ func (h Host) doctorCgroup(add adder) {
 	} {
 		add("cgroup."+limit.controller, slices.Contains(h.Cgroup.Controllers, limit.controller), limit.what, howToController)
 	}
+	add("cgroup.usage", h.Cgroup.Base != "" && h.Cgroup.Kill, "limits.cpuSeconds: the processor time of whole trees, counted", howToController)
 	way := "by cgroup.kill"
 	if !h.Cgroup.Kill {
 		way = "by the worker in its Landlock signal scope"

@@ -19,8 +19,10 @@ type Expect struct {
 	RootID string
 	// Cwd is the link text of the directory that the child was told to change to: no symlink in it.
 	Cwd string
-	// WorkerID is ExeID of [Locate] of the worker: the child's at the gate, not after.
+	// WorkerID is ExeID of [Locate] of the worker: the child's at the gate, and after only with Own.
 	WorkerID string
+	// Own says that the target is the launcher's own binary: after execve too, the child's must be WorkerID.
+	Own bool
 	// Target is the link text of the opened target, which FDs has too, or empty where there is none before execve (a script).
 	Target string
 	// Cgroup is the exec's group as /proc/PID/cgroup says it ([cgroup.Group.Path]). Without a group of its own (KillShepherd): the one that the

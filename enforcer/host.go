@@ -30,6 +30,8 @@ type Host struct {
 	SeccompActions []string `json:"seccompActions"`
 	// SeccompReadback: PTRACE_SECCOMP_GET_FILTER gave back the bytes of a filter (tried on a throw-away child).
 	SeccompReadback bool `json:"seccompReadback"`
+	// SeccompListener: a filter may have a listener whose answers are waited for killably (5.19; asked, not installed).
+	SeccompListener bool `json:"seccompListener"`
 	// PassPidFD: SO_PASSPIDFD (6.5). PidFDInfo: PIDFD_GET_INFO (6.13).
 	PassPidFD bool `json:"passPidfd"`
 	PidFDInfo bool `json:"pidfdInfo"`

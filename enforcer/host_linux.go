@@ -44,6 +44,7 @@ func ProbeHost(c HostConfig) (Host, error) {
 	host.PassPidFD = tryPassPidFD()
 	host.PidFDInfo = tryPidFDInfo()
 	host.SeccompReadback = len(host.SeccompActions) > 0 && seccomp.ReadbackWorks() == nil
+	host.SeccompListener = len(host.SeccompActions) > 0 && seccomp.ListenerWorks() == nil
 	if host.Sources, err = mount.Sources(c.Show); err != nil {
 		return Host{}, fmt.Errorf("host: %w", err)
 	}

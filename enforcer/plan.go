@@ -57,6 +57,8 @@ type Plan struct {
 
 	// Cgroup has the values of the exec's own cgroup, by file name ("memory.max": "1048576"); nil: no cgroup, the worker's shepherd kills.
 	Cgroup map[string]string `json:"cgroup,omitzero"`
+	// CPUTime is the processor time in microseconds after which the runner kills the tree, by its cgroup's count; 0: no limit by that count.
+	CPUTime int64 `json:"cpuTimeMicroseconds,omitzero"`
 	// Kill is "cgroup" or "shepherd".
 	Kill string `json:"kill"`
 
@@ -86,4 +88,7 @@ type Invocation struct {
 	Cwd string   `json:"cwd"`
 	// Extra is how many descriptors besides 0, 1 and 2 the child gets, numbered from 3.
 	Extra int `json:"extra"`
+	// Own says that the target is the launcher's own binary, which the worker executes by descriptor: Argv[0] is its name, Argv[1] the mode. No
+	// path is looked up, so that nothing in the sandbox can stand in its place.
+	Own bool `json:"own,omitzero"`
 }

@@ -39,6 +39,12 @@ func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error)
 		tmpfs("/tmp", s.TmpBytes, 0o1777, child, "nodev", "nosuid"),
 		// Every exec of a sandbox works here, under whichever uid policy gave it.
 		tmpfs("/work", s.WorkBytes, 0o777, child, "nodev", "nosuid"))
+	if h.LandlockABI > 0 { // else it would be one more place to write to, and nothing to prove
+		root.Mounts = append(root.Mounts, tmpfs(landlock.ProbeDir, minTmpfs, 0o777, child, "nodev", "noexec", "nosuid"))
+		for _, name := range []string{"/file", "/dir/file"} {
+			root.Files = append(root.Files, mount.File{Path: landlock.ProbeDir + name, Mode: 0o666})
+		}
+	}
 	root.Symlinks = append(root.Symlinks,
 		mount.Symlink{Path: "/dev/fd", Target: "/proc/self/fd"},
 		mount.Symlink{Path: "/dev/stdin", Target: "/proc/self/fd/0"},

@@ -30,6 +30,9 @@ type route struct {
 // always are the statuses that every route may have: a bad request, a caller without a name, another method, a failure of ours.
 var always = []int{400, 401, 405, 500}
 
+// fileAnswers are the statuses that every file operation may have.
+var fileAnswers = []int{200, 403, 404, 409, 413, 429, 503, 504}
+
 // routes is the whole API; openapi.json describes the same, held by a test.
 func (s *Service) routes() []route {
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
@@ -37,11 +40,18 @@ func (s *Service) routes() []route {
 		{"POST", "/v1/exec", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postExec},
 		{"POST", "/v1/run", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postRun},
 		{"POST", "/v1/decide", nil, []int{200, 413, 429, 503}, s.postDecide},
+		{"POST", "/v1/verify", []string{"rows"}, []int{200, 404, 409, 413, 429, 503}, s.postVerify},
 		{"GET", "/v1/status", nil, []int{200}, s.getStatus},
 		{"POST", "/v1/sandboxes", nil, []int{201, 403, 413, 429, 503}, s.postSandbox},
 		{"GET", "/v1/sandboxes", nil, []int{200}, s.listSandboxes},
 		{"GET", "/v1/sandboxes/{id}", nil, []int{200, 404, 409}, s.getSandbox},
 		{"DELETE", "/v1/sandboxes/{id}", nil, []int{204, 404}, s.deleteSandbox},
+		{"GET", "/v1/sandboxes/{id}/files", []string{"path"}, slices.Concat(fileAnswers, []int{206, 416}), s.getFile},
+		{"HEAD", "/v1/sandboxes/{id}/files", []string{"path"}, fileAnswers, s.headFile},
+		{"PUT", "/v1/sandboxes/{id}/files", []string{"path", "mode", "parents"}, slices.Concat(fileAnswers, []int{201, 507}), s.putFile},
+		{"PATCH", "/v1/sandboxes/{id}/files", []string{"path", "mode"}, fileAnswers, s.patchFile},
+		{"DELETE", "/v1/sandboxes/{id}/files", []string{"path"}, fileAnswers, s.deleteFile},
+		{"GET", "/v1/sandboxes/{id}/directories", []string{"path"}, fileAnswers, s.listDirectory},
 		{"GET", "/healthz", nil, []int{200}, s.getHealth},
 		{"GET", "/readyz", nil, []int{200, 503}, s.getReady},
 		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { x.bounded(func() { metrics.ServeHTTP(x.w, x.r) }); return nil }},
@@ -120,9 +130,8 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 }
 
 func (s *Service) dispatch(x *exchange, routes []route) error {
-	var known bool
-	if x.caller, known = callerOf(x.r.Context()); !known {
-		return errorOf("UNAUTHORIZED", "the kernel didn't say who connected")
+	if err := x.identify(); err != nil {
+		return err
 	}
 	if len(routes) == 0 {
 		return errorOf("NOT_FOUND", "there is no such path; openapi.json has them all")
@@ -140,6 +149,21 @@ func (s *Service) dispatch(x *exchange, routes []route) error {
 		return err
 	}
 	return routes[at].handle(x)
+}
+
+// identify finds the caller: the kernel's word on the peer, or who has the token of the address.
+func (x *exchange) identify() (err error) {
+	var known bool
+	if x.caller, known = callerOf(x.r.Context()); known {
+		return nil
+	}
+	if x.caller, known, err = tokenCaller(x.r); !known {
+		return errorOf("UNAUTHORIZED", "the kernel didn't say who connected")
+	}
+	if err != nil {
+		x.w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+	return err
 }
 
 // checkQuery refuses parameters that nobody reads: one that is misspelt would be a wish that isn't heard.

@@ -18,6 +18,9 @@ type Error struct {
 	Message string `json:"message"`
 	// Field is the field, query parameter or header that is wrong.
 	Field string `json:"field,omitempty"`
+	// Kind is what was found where a file or a directory was wanted; Size the file's, where it is the reason.
+	Kind string `json:"kind,omitempty"`
+	Size int64  `json:"size,omitzero"`
 	// Reasons are policy's.
 	Reasons []policy.Reason `json:"reasons,omitempty"`
 	// RetryAfterSeconds is when another try may succeed; the header Retry-After says the same.
@@ -39,7 +42,25 @@ var statuses = map[string]int{
 	"TOO_LARGE":          http.StatusRequestEntityTooLarge,
 	"BUSY":               http.StatusTooManyRequests,
 	"INTERNAL":           http.StatusInternalServerError,
+	"MISMATCH":           http.StatusInternalServerError,
+	"TIMEOUT":            http.StatusGatewayTimeout,
 	"NOT_READY":          http.StatusServiceUnavailable,
+
+	// Those of a file operation.
+	"NOT_A_FILE":      http.StatusBadRequest,
+	"NOT_A_DIRECTORY": http.StatusBadRequest,
+	"LINK":            http.StatusBadRequest,
+	"OUTSIDE":         http.StatusBadRequest,
+	"HARD_LINK":       http.StatusBadRequest,
+	"BAD_NAME":        http.StatusBadRequest,
+	"INCOMPLETE":      http.StatusBadRequest,
+	"FORBIDDEN":       http.StatusForbidden,
+	"READ_ONLY":       http.StatusForbidden,
+	"CHANGED":         http.StatusConflict,
+	"RANGE":           http.StatusRequestedRangeNotSatisfiable,
+	"NO_SPACE":        http.StatusInsufficientStorage,
+	"NO_INODES":       http.StatusInsufficientStorage,
+	"QUOTA":           http.StatusInsufficientStorage,
 }
 
 // errorOf makes an error of a code.
@@ -66,7 +87,7 @@ func asError(err error) *Error {
 		e := errorOf("NOT_FOUND", err.Error())
 		e.Field = "sandbox"
 		return e
-	case errors.Is(err, ErrGone):
+	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted):
 		return errorOf("CONFLICT", err.Error())
 	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany):
 		e := errorOf("BUSY", err.Error())

@@ -38,6 +38,8 @@ type Config struct {
 	MaxRunning   int
 	MaxWaiting   int
 	QueueTimeout time.Duration
+	// MaxConnections may be open at once; 0: twice the requests that may run and wait, and at least 1024. One more is answered 429 at once.
+	MaxConnections int
 	// MaxSandboxes bounds those that callers made and haven't deleted.
 	MaxSandboxes int
 	// MaxWorkers bounds the execs that run in one sandbox at once.
@@ -60,6 +62,8 @@ type Config struct {
 	RecordTimeout   time.Duration
 	KillTimeout     time.Duration
 
+	// FileBytes bounds the content of a file operation.
+	FileBytes int64
 	// BodyBytes bounds a request's body; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
 	// write of an answer, StopTimeout a graceful stop.
 	BodyBytes     int64
@@ -69,8 +73,17 @@ type Config struct {
 	WriteTimeout  time.Duration
 	StopTimeout   time.Duration
 
+	// DriftInterval is how often everything that runs is read back again, 0: never; OnDrift, [DriftKill] or [DriftDeny], what is done when something
+	// that held no longer does. ProbeInterval is for how long a proof by probes of a plan in use holds before the drift timer renews it, 0: it makes none.
+	DriftInterval time.Duration
+	OnDrift       string
+	ProbeInterval time.Duration
+
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
+
+	// Now is the wall clock that records take their time from; nil: time.Now. Nothing is bounded by it: every deadline is the monotonic clock's.
+	Now func() time.Time
 
 	Logger *slog.Logger
 }
@@ -84,8 +97,9 @@ func DefaultConfig(stateDir string) Config {
 		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
-		BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		FileBytes: 64 << 20, BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
+		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -126,9 +140,11 @@ func (c Config) Validate() error {
 	between("WorkBytes", c.WorkBytes, 64<<10, 1<<40)
 	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
+	between("FileBytes", c.FileBytes, 1, 1<<34)
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
+	between("MaxConnections", int64(c.MaxConnections), 0, 1<<20)
 	period("QueueTimeout", c.QueueTimeout)
 	period("DecisionTimeout", c.DecisionTimeout)
 	period("GateTimeout", c.GateTimeout)
@@ -140,6 +156,10 @@ func (c Config) Validate() error {
 	period("IdleTimeout", c.IdleTimeout)
 	period("WriteTimeout", c.WriteTimeout)
 	period("StopTimeout", c.StopTimeout)
+	for field, interval := range map[string]time.Duration{"DriftInterval": c.DriftInterval, "ProbeInterval": c.ProbeInterval} {
+		check(interval == 0 || 10*time.Millisecond <= interval && interval <= 24*time.Hour, field, "0, or 10ms..24h", interval)
+	}
+	check(c.OnDrift == DriftKill || c.OnDrift == DriftDeny, "OnDrift", DriftKill+" or "+DriftDeny, fmt.Sprintf("%q", c.OnDrift))
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	return errors.Join(wrong...)
 }
@@ -150,4 +170,12 @@ func (c Config) auditDir() string {
 		return c.AuditDir
 	}
 	return filepath.Join(c.StateDir, "audit")
+}
+
+// connections is how many there may be.
+func (c Config) connections() int64 {
+	if c.MaxConnections > 0 {
+		return int64(c.MaxConnections)
+	}
+	return int64(max(1024, 2*(c.MaxRunning+c.MaxWaiting)))
 }

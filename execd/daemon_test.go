@@ -25,7 +25,7 @@ type daemon struct {
 	stop func() error
 }
 
-func serve(t testing.TB, c Config) *daemon {
+func serve(t testing.TB, c Config, others ...net.Listener) *daemon {
 	t.Helper()
 	s, err := New(context.Background(), c)
 	if err != nil {
@@ -46,7 +46,7 @@ func serve(t testing.TB, c Config) *daemon {
 	d.Client = &http.Client{Transport: transport, Timeout: time.Minute}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(ctx, l) }()
+	go func() { served <- s.Serve(ctx, append(others, l)...) }()
 	d.stop = sync.OnceValue(func() error { cancel(); return <-served })
 	t.Cleanup(func() {
 		if err := d.stop(); err != nil {
@@ -106,7 +106,27 @@ func (d *daemon) do(t testing.TB, method, path, body string, header ...string) a
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
-	response, err := d.Do(request)
+	return d.finish(t, d.Client, request)
+}
+
+// ask sends a request to another address of the same daemon.
+func (d *daemon) ask(t testing.TB, client *http.Client, method, base, path, body string, tokens []string) answer {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header["Authorization"] = tokens
+	return d.finish(t, client, request)
+}
+
+func (d *daemon) finish(t testing.TB, client *http.Client, request *http.Request) answer {
+	t.Helper()
+	method, path := request.Method, request.URL.Path
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +135,9 @@ func (d *daemon) do(t testing.TB, method, path, body string, header ...string) a
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, _, _ = strings.Cut(path, "?")
 	if strings.HasPrefix(path, "/v1/sandboxes/") {
-		path = "/v1/sandboxes/{id}"
+		_, below, _ := strings.Cut(strings.TrimPrefix(path, "/v1/sandboxes/"), "/")
+		path = strings.TrimSuffix("/v1/sandboxes/{id}/"+below, "/")
 	}
 	if operation, ok := d.api.Paths[path][strings.ToLower(method)]; ok && operation.Responses[strconv.Itoa(response.StatusCode)] == nil {
 		t.Errorf("%s %s answers %d, which openapi.json doesn't have", method, path, response.StatusCode)

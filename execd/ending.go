@@ -3,6 +3,7 @@ package execd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -38,18 +39,27 @@ func (w *walk) fail(err error) Reply {
 
 // finish ends a walk whose child has ended.
 func (w *walk) finish(exit runner.Exit) Reply {
-	e := ending{known: exit.Known, status: exit.Status, killed: w.killedBy(exit), oomKills: exit.OOMKills}
+	fault("walk.finish")
+	e := ending{known: exit.Known, status: exit.Status, killed: w.killedBy(exit), oomKills: exit.OOMKills, overCPU: w.overCPU(exit)}
 	reply := w.reply(e.outcome())
 	reply.ExitCode, reply.Signal = e.exitCode(), e.signal()
 	reply.TimedOut = reply.Outcome == OutcomeTimeout
 	reply.TreeEmpty = exit.TreeEmpty
 	switch reply.Outcome {
+	case OutcomeTimeout:
+		if e.killed != causeDeadline {
+			reply.Message = cpuMessage(w.decision.Effective.Limits.CPUSeconds)
+		}
 	case OutcomeMismatch:
 		reply.ExitCode, reply.Signal = nil, nil
 		reply.Message = sentence(w.mismatch)
 	case OutcomeInfra:
 		if w.unstarted != nil {
 			reply.Message = sentence(w.unstarted)
+			break
+		}
+		if exit.Uncounted {
+			reply.Message = "killed, since the processor time that limits.cpuSeconds bounds could no longer be read from its cgroup"
 			break
 		}
 		reply.Message = "the kernel gave no exit status: worker or sandbox ended first"
@@ -66,7 +76,9 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeMismatch
 	case exit.Known && !exit.Killed:
 		return causeNone
-	case w.unstarted != nil:
+	case exit.CPULimit: // perhaps before execve
+		return causeCPU
+	case w.unstarted != nil, exit.Uncounted:
 		return causeFailure
 	case exit.OutputLimit:
 		return causeOutputLimit
@@ -76,6 +88,24 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeCaller
 	}
 	return causeNone
+}
+
+// tickSlack is by how much the count that a limit goes by may be ahead of the one that is read at the end: RLIMIT_CPU goes by ticks.
+const tickSlack = 0.1
+
+// overCPU says whether the processor time of limits.cpuSeconds is used up. Where the tree isn't counted, the leader's own is all that is known.
+func (w *walk) overCPU(exit runner.Exit) bool {
+	limit := w.decision.Effective.Limits.CPUSeconds
+	return limit > 0 && cpuSeconds(exit) >= limit*(1-tickSlack)
+}
+
+func cpuMessage(limit float64) string {
+	return fmt.Sprintf("its tree has used the %g s of processor time that limits.cpuSeconds gives", limit)
+}
+
+// cpuSeconds is what the tree has used by its cgroup's count where there is one, else what the leader and the children that it waited for have.
+func cpuSeconds(exit runner.Exit) float64 {
+	return max(exit.CPUTime.Seconds(), seconds(exit.Rusage.Utime)+seconds(exit.Rusage.Stime))
 }
 
 // reply has what every reply of this walk has.
@@ -94,9 +124,10 @@ func (w *walk) output(reply *Reply, exit runner.Exit) {
 	reply.Truncated = Truncated{Stdout: exit.Stdout.Truncated, Stderr: exit.Stderr.Truncated}
 	reply.Bytes = Bytes{Stdout: exit.Stdout.Total, Stderr: exit.Stderr.Total}
 	reply.OOMKills = exit.OOMKills
+	w.calls(reply, exit)
 	reply.DurationSeconds = exit.Duration.Seconds()
 	reply.Usage = Usage{
-		CPUSeconds:  seconds(exit.Rusage.Utime) + seconds(exit.Rusage.Stime),
+		CPUSeconds:  cpuSeconds(exit),
 		MaxRSSBytes: exit.Rusage.Maxrss << 10, // getrusage(2): kilobytes
 	}
 }
@@ -107,7 +138,11 @@ func seconds(t syscall.Timeval) float64 {
 
 // answer writes the last record of the walk and completes the reply. The sequence number is that of the record that has the proof.
 func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
+	w.options.transfer.settle(reply.TreeEmpty)
 	last := w.lastRecord(reply, exit)
+	if w.options.transfer != nil {
+		w.fileRecord(&last, reply)
+	}
 	if w.sequence != 0 {
 		w.note(last)
 	} else if sequence, err := w.append(last); err == nil {
@@ -115,6 +150,7 @@ func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
 	} else {
 		w.service.logger.Error("audit", "exec", w.id, "type", last.Type, "error", err)
 	}
+	fault("walk.answer")
 	w.service.metrics.finished(w.request.Action, reply.Outcome, time.Since(w.began))
 	return reply
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/runner"
 )
 
-// Exec walks one request of action exec or run to its end. The caller in it must be the kernel's word ([Self], or the peer of a socket).
+// Exec walks one request that starts a process to its end: exec, run, and a file operation, whose process is our own. The caller in it must be the kernel's word ([Self], or the peer of a socket).
 //
 // The walk has one arrow a line. Each hands on one value; whatever goes wrong on one is a no: nothing is started, or what runs is killed, and
 // the record and the reply say so.
@@ -48,7 +48,8 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 
 // decide asks policy. A kept sandbox must be the caller's before anything is said about the request.
 func (w *walk) decide() error {
-	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun {
+	fault("walk.decide")
+	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun && w.options.transfer == nil {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
 	w.decision = w.service.engine.Decide(w.ctx, w.request)
@@ -66,8 +67,9 @@ func (w *walk) decide() error {
 
 // build takes a sandbox and makes the decision concrete for this host and that sandbox.
 func (w *walk) build() (err error) {
+	fault("walk.build")
 	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
-	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) {
+	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
 	}
 	if err != nil {
@@ -76,18 +78,32 @@ func (w *walk) build() (err error) {
 	if w.box.kept {
 		w.hook(w.box.life, errDeleted)
 	}
-	w.plan, err = enforcer.Build(w.decision, w.service.host, w.box.Plan(), w.service.profiles)
+	decision := w.decision
+	if w.options.Observe != nil { // a filter has one listener
+		decision.Effective.ExplainDenials = false
+	}
+	w.plan, err = enforcer.Build(decision, w.service.host, w.box.Plan(), w.service.profiles)
+	switch {
+	case err != nil:
+	case w.options.Observe != nil:
+		w.plan, err = w.plan.Observing(w.service.host)
+	case w.options.ExplainDenials:
+		w.plan, err = w.plan.Explaining(w.service.host)
+	}
 	return asDenied(err)
 }
 
 // prepare brings a child to its gate.
 func (w *walk) prepare() (err error) {
-	if w.program, err = newProgram(w.request); err != nil {
-		return err
+	fault("walk.prepare")
+	if w.program, err = w.newProgram(); err != nil {
+		return asDenied(err)
 	}
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
-	w.box.used = true
+	if !w.box.kept { // a kept one is shared with other execs
+		w.box.used = true
+	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
 		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra,
@@ -118,6 +134,7 @@ func (w *walk) tee() func(string, []byte) {
 
 // check reads the child back and holds it against the plan. What can't be read isn't held.
 func (w *walk) check() error {
+	fault("walk.check")
 	state, err := enforcer.Observe(w.child.PID(), w.service.host)
 	if err != nil {
 		w.verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
@@ -125,6 +142,9 @@ func (w *walk) check() error {
 	}
 	w.verdict = enforcer.Check(w.plan, w.child.Expect(), state)
 	w.verdict.Degraded = append(w.verdict.Degraded, w.box.Verdict().Degraded...)
+	if row, proven := w.service.proofs.use(w.plan); proven {
+		w.verdict.Rows = append(w.verdict.Rows, row)
+	}
 	if !w.verdict.Held() {
 		return &mismatchError{errors.New("read-back at the gate: " + failedRows(w.verdict))}
 	}
@@ -133,7 +153,11 @@ func (w *walk) check() error {
 
 // record makes decision and proof durable. Nothing is released whose release isn't on the disk.
 func (w *walk) record() (err error) {
+	fault("walk.record")
 	w.sequence, err = w.append(w.releaseRecord())
+	if err == nil && w.options.accepted != nil {
+		w.options.accepted(w.id, w.sequence)
+	}
 	return err
 }
 
@@ -145,10 +169,18 @@ func (w *walk) release() error {
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
+	fault("walk.release")
+	if err := w.heedSandbox(); err != nil {
+		return err
+	}
 	w.released = true
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
+	if w.options.transfer != nil {
+		w.options.transfer.start()
+	}
+	fault("walk.released")
 	started, cancel := context.WithTimeoutCause(w.clock, w.service.config.GateTimeout, errExecve)
 	defer cancel()
 	if err := w.child.Started(started); err != nil {
@@ -163,7 +195,12 @@ func (w *walk) release() error {
 		}
 		return nil
 	}
+	fault("walk.look")
 	w.mismatch = w.checkStarted()
+	if w.mismatch == nil {
+		w.service.running.add(w) // from here drift of the sandbox ends it too; what was found until now it asks for itself
+		w.mismatch = w.heedSandbox()
+	}
 	if w.mismatch != nil {
 		w.child.Kill()
 	}
@@ -172,8 +209,13 @@ func (w *walk) release() error {
 
 // wait waits for the end of leader and tree, within the clock: when it ends first, the runner kills the tree.
 func (w *walk) wait() runner.Exit {
+	fault("walk.wait")
 	exit := w.child.Wait(w.clock)
 	w.ended = true
+	w.service.running.remove(w)
+	if w.mismatch == nil {
+		w.mismatch = w.heed(w.drift.Load())
+	}
 	w.proveEmpty(&exit)
 	return exit
 }

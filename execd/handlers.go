@@ -51,7 +51,7 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	if err := s.open(); err != nil { // it may have waited
 		return err
 	}
-	options := Options{ResultMarker: wanted.ResultMarker, Rows: rows}
+	options := Options{ResultMarker: wanted.ResultMarker, ExplainDenials: wanted.ExplainDenials, Rows: rows}
 	if !wanted.Stream && !strings.Contains(x.r.Header.Get("Accept"), ndjson) {
 		reply := s.Exec(ctx, request, options)
 		x.answer(statusOf(reply.Outcome), reply)

@@ -19,7 +19,7 @@ func openLog(c Config) (*audit.Log, error) {
 		if slot > 1 {
 			dir += "." + strconv.Itoa(slot)
 		}
-		log, err := audit.Open(dir, audit.Options{FileBytes: c.AuditFileBytes})
+		log, err := audit.Open(dir, audit.Options{FileBytes: c.AuditFileBytes, Now: c.Now})
 		switch {
 		case err == nil:
 			return log, nil

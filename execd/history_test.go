@@ -72,7 +72,7 @@ func TestStrangersAreRecordedOnceInASecond(t *testing.T) {
 	s := start(t, c)
 	refuse := s.refuseConnections()
 	for range 100 {
-		refuse(policy.Caller{UID: 4711, Via: "socket"})
+		refuse(policy.Caller{UID: 4711, Via: "socket"}, "why")
 	}
 	stop(t, s)
 	refused := 0

@@ -56,11 +56,14 @@ func (h *sandboxes) join(id string, caller policy.Caller) (*sandbox, error) {
 // owned finds with mu held.
 func (h *sandboxes) owned(id string, caller policy.Caller) (*sandbox, error) {
 	box := h.kept[id]
-	if box == nil || box.owner.UID != caller.UID {
+	if box == nil || !box.isOf(caller) {
 		return nil, ErrNoSandbox
 	}
 	if isGone(box) {
 		return nil, ErrGone
+	}
+	if box.drift.Load() != nil {
+		return nil, ErrDrifted
 	}
 	return box, nil
 }
@@ -69,7 +72,7 @@ func (h *sandboxes) owned(id string, caller policy.Caller) (*sandbox, error) {
 func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller) error {
 	h.mu.Lock()
 	box := h.kept[id]
-	if box == nil || box.owner.UID != caller.UID {
+	if box == nil || !box.isOf(caller) {
 		h.mu.Unlock()
 		return ErrNoSandbox
 	}
@@ -102,21 +105,29 @@ func (h *sandboxes) evict(box *sandbox) (empty bool) {
 	return false
 }
 
+// isOf says whether a caller is the owner: the same user, who came by the same way. Who has the token isn't who the kernel names.
+func (box *sandbox) isOf(caller policy.Caller) bool {
+	return box.owner.UID == caller.UID && box.owner.Via == caller.Via
+}
+
 // of lists the sandboxes of a caller, oldest first.
 func (h *sandboxes) of(caller policy.Caller) []*sandbox {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var list []*sandbox
 	for _, box := range h.kept {
-		if box.owner.UID == caller.UID {
+		if box.isOf(caller) {
 			list = append(list, box)
 		}
 	}
-	slices.SortFunc(list, func(a, b *sandbox) int {
-		if order := a.created.Compare(b.created); order != 0 {
-			return order
-		}
-		return strings.Compare(a.id, b.id)
-	})
+	slices.SortFunc(list, older)
 	return list
+}
+
+// older orders sandboxes by when they were made.
+func older(a, b *sandbox) int {
+	if order := a.created.Compare(b.created); order != 0 {
+		return order
+	}
+	return strings.Compare(a.id, b.id)
 }

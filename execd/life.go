@@ -29,7 +29,9 @@ func (s *Service) close(ctx context.Context) error {
 	s.sandboxes.closeAll()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.RecordTimeout)
 	defer cancel()
-	if _, err := s.log.Append(bounded, audit.Record{Type: audit.TypeStop}); err != nil {
+	if err := s.log.Err(); errors.Is(err, audit.ErrStalled) {
+		wrong = append(wrong, err)
+	} else if _, err := s.log.Append(bounded, audit.Record{Type: audit.TypeStop}); err != nil {
 		wrong = append(wrong, err)
 	}
 	return errors.Join(append(wrong, s.giveUp())...)
@@ -56,7 +58,9 @@ func (s *Service) giveUp() error {
 		wrong = append(wrong, s.engine.Close())
 	}
 	if s.log != nil {
-		wrong = append(wrong, s.log.Close())
+		ctx, cancel := context.WithTimeout(context.Background(), s.config.RecordTimeout)
+		defer cancel()
+		wrong = append(wrong, s.log.CloseWithin(ctx))
 	}
 	if s.group != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), s.config.KillTimeout)

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,7 +35,7 @@ type Listener struct {
 	inode uint64
 
 	mu      sync.Mutex // guards refused
-	refused func(policy.Caller)
+	refused func(policy.Caller, string)
 	closed  sync.Once
 }
 
@@ -156,26 +158,26 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		caller, err := peerOf(conn)
 		if err == nil && slices.Contains(l.allow, caller.UID) {
-			return &peerConn{UnixConn: conn, caller: caller}, nil
+			return &peerConn{UnixConn: conn, caller: caller, listener: l}, nil
 		}
 		_ = conn.Close() // a stranger's
 		if err == nil {
-			l.tell(caller)
+			l.tell(caller, "this user may not connect")
 		}
 	}
 }
 
-func (l *Listener) tell(stranger policy.Caller) {
+func (l *Listener) tell(caller policy.Caller, why string) {
 	l.mu.Lock()
 	refused := l.refused
 	l.mu.Unlock()
 	if refused != nil {
-		refused(stranger)
+		refused(caller, why)
 	}
 }
 
-// onRefused is told of every stranger.
-func (l *Listener) onRefused(refused func(policy.Caller)) {
+// onRefused is told of everybody whose connection is closed, and why.
+func (l *Listener) onRefused(refused func(policy.Caller, string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused = refused
@@ -195,17 +197,47 @@ func (l *Listener) Close() (err error) {
 // peerConn is a connection whose peer the kernel has named.
 type peerConn struct {
 	*net.UnixConn
-	caller policy.Caller
+	caller   policy.Caller
+	listener *Listener
+	passed   atomic.Bool // a descriptor has come
+}
+
+// errDescriptors ends a connection on which descriptors came: nothing of the API takes one.
+var errDescriptors = errors.New("descriptors were passed on the connection")
+
+// Read takes bytes only. There is no room for control data, so that the kernel closes a passed descriptor before it is one of ours, and says by
+// MSG_CTRUNC that there was one (unix(7)).
+func (c *peerConn) Read(data []byte) (int, error) {
+	if c.passed.Load() {
+		return 0, errDescriptors
+	}
+	if len(data) == 0 {
+		return 0, nil
+	}
+	n, _, flags, _, err := c.ReadMsgUnix(data, nil)
+	if err == nil && flags&unix.MSG_CTRUNC != 0 {
+		if !c.passed.Swap(true) {
+			c.listener.tell(c.caller, errDescriptors.Error())
+		}
+		return 0, errDescriptors
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.EOF // as a reader says it
+	}
+	return max(0, n), err
 }
 
 // callerKey is where a request's context has its caller.
 type callerKey struct{}
 
-// withCaller puts the kernel's word on the peer into the context of all requests of a connection. A connection without it gets no caller,
-// and its requests no answer but 401.
+// withCaller puts the kernel's word on the peer into the context of all requests of a connection, or whose token they must have. A connection
+// without either gets no caller, and its requests no answer but 401.
 func withCaller(ctx context.Context, conn net.Conn) context.Context {
 	if peer, ok := conn.(*peerConn); ok {
 		return context.WithValue(ctx, callerKey{}, peer.caller)
+	}
+	if conn, ok := conn.(*tokenConn); ok {
+		return withListener(ctx, conn)
 	}
 	return ctx
 }

@@ -188,7 +188,7 @@ func TestStrangersAreClosed(t *testing.T) {
 	}
 	defer l.Close()
 	refused := make(chan policy.Caller, 1)
-	l.(*Listener).onRefused(func(c policy.Caller) { refused <- c })
+	l.(*Listener).onRefused(func(c policy.Caller, _ string) { refused <- c })
 	go func() {
 		for {
 			conn, err := l.Accept()

@@ -11,7 +11,7 @@ import (
 )
 
 // readLog gives the records of a service's log, after it was verified and looked through for the canary.
-func readLog(t *testing.T, c Config) []audit.Record {
+func readLog(t testing.TB, c Config) []audit.Record {
 	t.Helper()
 	report, err := audit.Verify(c.auditDir())
 	if err != nil || !report.OK() {

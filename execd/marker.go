@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"bytes"
 	"encoding/json/jsontext"
 
 	"github.com/sandboxd/sandboxd/execd/datarobot"
@@ -13,6 +14,8 @@ func takeMarker(reply *Reply, exit runner.Exit) {
 	clean, value, found, err := datarobot.ParseMarker(exit.Stdout.Data)
 	reply.ReturnValue, reply.ReturnValueHow = jsontext.Value("null"), "none"
 	switch {
+	case exit.Stdout.Truncated && endsInMarker(exit.Stdout.Data):
+		found = false // what is left of a value may be a value too: 12 of 1234
 	case err != nil:
 		reply.ReturnValueReason = sentence(err)
 	case found:
@@ -24,4 +27,9 @@ func takeMarker(reply *Reply, exit runner.Exit) {
 	if exit.Stdout.Truncated {
 		reply.ReturnValueReason = "stdout was cut at its limit: there may have been another marker after the cut"
 	}
+}
+
+// endsInMarker says whether the last line, which has no end, is a marker's.
+func endsInMarker(stdout []byte) bool {
+	return bytes.HasPrefix(stdout[bytes.LastIndexAny(stdout, "\r\n")+1:], []byte(datarobot.Marker))
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/policy/engine"
+	"github.com/sandboxd/sandboxd/runner/file"
 )
 
 // schema is as much of a JSON schema as the tests look at.
@@ -110,6 +112,8 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 	types := map[string]reflect.Type{
 		"Reply": reflect.TypeFor[Reply](), "Truncated": reflect.TypeFor[Truncated](), "Bytes": reflect.TypeFor[Bytes](), "Usage": reflect.TypeFor[Usage](),
 		"Judgment": reflect.TypeFor[Judgment](), "Proof": reflect.TypeFor[Proof](), "Evidence": reflect.TypeFor[Evidence](), "Row": reflect.TypeFor[policy.Row](),
+		"VerifyRequest": reflect.TypeFor[VerifyRequest](), "VerifyReply": reflect.TypeFor[VerifyReply](), "SandboxProof": reflect.TypeFor[SandboxProof](),
+		"ExecProof": reflect.TypeFor[ExecProof](), "PlanProof": reflect.TypeFor[PlanProof](),
 		"Reason": reflect.TypeFor[policy.Reason](), "Change": reflect.TypeFor[policy.Change](), "Event": reflect.TypeFor[Event](),
 		"DecideReply": reflect.TypeFor[DecideReply](), "Decision": reflect.TypeFor[policy.Decision](), "Effective": reflect.TypeFor[policy.Effective](),
 		"SecurityContext": reflect.TypeFor[policy.SecurityContext](), "Capabilities": reflect.TypeFor[policy.Capabilities](),
@@ -118,7 +122,9 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"Status": reflect.TypeFor[Status](), "PolicyStatus": reflect.TypeFor[engine.Status](), "HostStatus": reflect.TypeFor[HostStatus](),
 		"Mechanism": reflect.TypeFor[enforcer.Mechanism](), "RequestStatus": reflect.TypeFor[RequestStatus](),
 		"SandboxesStatus": reflect.TypeFor[SandboxesStatus](), "AuditStatus": reflect.TypeFor[AuditStatus](),
-		"Sandbox": reflect.TypeFor[Sandbox](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](), "Error": reflect.TypeFor[Error](),
+		"Sandbox": reflect.TypeFor[Sandbox](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](),
+		"File": reflect.TypeFor[policy.File](), "FileInfo": reflect.TypeFor[file.Info](), "FileReply": reflect.TypeFor[FileReply](), "Error": reflect.TypeFor[Error](),
+		"DeniedCall": reflect.TypeFor[audit.DeniedCall](), "DeniedArg": reflect.TypeFor[audit.DeniedArg](),
 	}
 	// The bodies of requests have no exported type; TestOpenAPIRequests covers them. Outcome is a word.
 	others := []string{"ExecRequest", "RunRequest", "DecideRequest", "Command", "Outcome"}
@@ -127,7 +133,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 			t.Errorf("nobody knows the schema %s", name)
 		}
 	}
-	requests := []string{"SecurityContext", "Capabilities", "SeccompProfile", "NetworkSpec", "EgressRule", "Limits"}
+	requests := []string{"SecurityContext", "Capabilities", "SeccompProfile", "NetworkSpec", "EgressRule", "Limits", "File"}
 	for name, goType := range types {
 		described, ok := api.Components.Schemas[name]
 		if !ok {
@@ -213,7 +219,7 @@ func kindOf(t reflect.Type) string {
 var samples = map[string]string{
 	"command": `{"argv":["true"],"env":{"A":"b"},"cwd":"/tmp","stdin":"x"}`, "resultMarker": "true", "stream": "true", "sandbox": `"00112233445566778899aabbccddeeff"`,
 	"securityContext": `{}`, "network": `{}`, "limits": `{}`, "code": `"1"`, "inputs": `{}`, "language": `"python"`, "env": `{}`, "cwd": `"/tmp"`,
-	"timeoutSeconds": "1", "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
+	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
 }
 
 // TestOpenAPIRequests: the parser takes each property that is described, refuses one that isn't, and wants those that are required.
@@ -228,9 +234,10 @@ func TestOpenAPIRequests(t *testing.T) {
 		parse     func([]byte) error
 		base      map[string]string
 	}{
-		"ExecRequest":       {api.Components.Schemas["ExecRequest"], parseExec, map[string]string{"command": samples["command"]}},
-		"RunRequest":        {api.Components.Schemas["RunRequest"], parseRun, map[string]string{"code": `"1"`}},
-		"DecideRequest/run": {decide[1], parseDecide, map[string]string{"action": `"run"`, "code": `"1"`}},
+		"ExecRequest":        {api.Components.Schemas["ExecRequest"], parseExec, map[string]string{"command": samples["command"]}},
+		"RunRequest":         {api.Components.Schemas["RunRequest"], parseRun, map[string]string{"code": `"1"`}},
+		"DecideRequest/run":  {decide[1], parseDecide, map[string]string{"action": `"run"`, "code": `"1"`}},
+		"DecideRequest/file": {decide[2], parseDecide, map[string]string{"action": `"file"`, "sandbox": `"box"`, "file": samples["file"]}},
 		"DecideRequest/exec": {decide[0], parseDecide, map[string]string{
 			"action": `"exec"`, "command": samples["command"],
 		}},

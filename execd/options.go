@@ -10,8 +10,23 @@ type Options struct {
 	ResultMarker bool
 	// Rows asks for every row of the verdict.
 	Rows bool
+	// ExplainDenials names the system calls that the seccomp filter refused, in the reply and in the record. The same calls are refused, each in a
+	// detour by this process.
+	ExplainDenials bool
+	// Observe hears at the end which system calls the filter allowed; the API has no word for it.
+	Observe func(Observed)
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
+	// transfer is the content of a file operation; accepted hears of the walk's id and of the release's record before anything is released.
+	transfer *transfer
+	accepted func(id string, sequence int64)
+}
+
+// Observed is what one exec has used of what its seccomp profile allows.
+type Observed struct {
+	Profile policy.SeccompProfile
+	// Calls are names, sorted.
+	Calls []string
 }
 
 // Sink hears what happens before the reply. Decision comes first; Output is called by one goroutine a stream and must not block for long: the

@@ -12,7 +12,7 @@ const (
 	OutcomeOK          Outcome = "ok"           // exit 0
 	OutcomeError       Outcome = "error"        // exit n ≠ 0
 	OutcomeSignaled    Outcome = "signaled"     // died by a signal that we didn't send
-	OutcomeTimeout     Outcome = "timeout"      // our wall clock
+	OutcomeTimeout     Outcome = "timeout"      // our wall clock, or the processor time of limits.cpuSeconds
 	OutcomeOOM         Outcome = "oom"          // the kernel killed for memory
 	OutcomeOutputLimit Outcome = "output_limit" // killed since its output passed the cap and policy says kill
 	OutcomeDenied      Outcome = "denied"       // policy said no, or this host can't hold it; nothing ran
@@ -34,6 +34,7 @@ type cause string
 const (
 	causeNone        cause = ""
 	causeDeadline    cause = "deadline"
+	causeCPU         cause = "processor time"
 	causeCaller      cause = "caller"
 	causeOutputLimit cause = "output limit"
 	causeMismatch    cause = "mismatch"
@@ -46,6 +47,8 @@ type ending struct {
 	status   syscall.WaitStatus
 	killed   cause
 	oomKills int64
+	// overCPU says that the processor time of limits.cpuSeconds was used up, whoever killed.
+	overCPU bool
 }
 
 // outcome names how a released exec ended.
@@ -67,7 +70,7 @@ func (e ending) outcome() Outcome {
 		return OutcomeSignaled
 	}
 	switch e.killed {
-	case causeDeadline:
+	case causeDeadline, causeCPU:
 		return OutcomeTimeout
 	case causeCaller:
 		return OutcomeCancelled
@@ -81,6 +84,8 @@ func (e ending) outcome() Outcome {
 		return OutcomeInfra
 	case e.oomKills > 0:
 		return OutcomeOOM
+	case e.overCPU: // RLIMIT_CPU was first
+		return OutcomeTimeout
 	default:
 		return OutcomeSignaled
 	}

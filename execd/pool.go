@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -106,7 +107,41 @@ func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
 		h.ids.give(pair)
 		return nil, err
 	}
+	h.mu.Lock()
+	h.made[box] = struct{}{}
+	h.mu.Unlock()
 	return box, nil
+}
+
+// alive are the sandboxes that are there and for which keep is true, nil for all, oldest first.
+func (h *sandboxes) alive(keep func(*sandbox) bool) []*sandbox {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var list []*sandbox
+	for box := range h.made {
+		if !isGone(box) && (keep == nil || keep(box)) {
+			list = append(list, box)
+		}
+	}
+	slices.SortFunc(list, older)
+	return list
+}
+
+// purge closes what has drifted among those that are ready.
+func (h *sandboxes) purge() {
+	for range len(h.ready) {
+		select {
+		case box := <-h.ready:
+			if box.drift.Load() != nil {
+				h.close(box)
+				h.want()
+				continue
+			}
+			h.putBack(box)
+		default:
+			return
+		}
+	}
 }
 
 // destroy removes a group in which nothing came to be.
@@ -127,7 +162,7 @@ func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller) (
 		select {
 		case box := <-h.ready:
 			h.want()
-			if isGone(box) {
+			if isGone(box) || box.drift.Load() != nil {
 				h.close(box)
 				continue
 			}
@@ -164,7 +199,7 @@ func (h *sandboxes) putBack(box *sandbox) {
 	if box.evicted {
 		return
 	}
-	if !box.used && !isGone(box) {
+	if !box.used && !isGone(box) && box.drift.Load() == nil {
 		h.mu.Lock()
 		if !h.closed {
 			select {
@@ -187,6 +222,7 @@ func (h *sandboxes) close(box *sandbox) {
 func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, h.config.KillTimeout)
 	defer cancel()
+	box.ending.Store(true)
 	err := box.Close(ctx)
 	if err != nil {
 		h.mu.Lock()
@@ -195,6 +231,9 @@ func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 		h.logger.Error("sandbox: its end is not proven; its ids are not used again", "sandbox", box.id, "error", err)
 		return fmt.Errorf("sandbox %s: %w", box.id, err)
 	}
+	h.mu.Lock()
+	delete(h.made, box)
+	h.mu.Unlock()
 	h.ids.give(box.pair)
 	return nil
 }

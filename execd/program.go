@@ -30,10 +30,14 @@ type program struct {
 	value   *result
 }
 
-// newProgram makes an invocation of a request.
-func newProgram(r policy.Request) (*program, error) {
-	if r.Action == policy.ActionRun {
+// newProgram makes an invocation of the request.
+func (w *walk) newProgram() (*program, error) {
+	r := w.request
+	switch r.Action {
+	case policy.ActionRun:
 		return pythonProgram(r.Program)
+	case policy.ActionFile:
+		return fileProgram(r.File, w.box.Plan(), w.decision.Effective.Limits, w.options.transfer)
 	}
 	made := &program{stdin: r.Command.Stdin}
 	made.Argv, made.Env, made.Cwd = r.Command.Argv, environment(r.Command.Env), directory(r.Command.Cwd)

@@ -2,6 +2,7 @@ package execd
 
 import (
 	"context"
+	"errors"
 
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
@@ -84,6 +85,7 @@ func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
 		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty,
 		DurationSeconds: reply.DurationSeconds, CPUSeconds: reply.Usage.CPUSeconds, MaxRSSBytes: reply.Usage.MaxRSSBytes,
 	}
+	e.DeniedCalls, e.DeniedCallsCut = reply.DeniedCalls, reply.DeniedCallsCut
 	if exit != nil {
 		e.Stdout = &audit.Blob{Bytes: exit.Stdout.Total, Digest: audit.Digest(exit.Stdout.Data)}
 		e.Stderr = &audit.Blob{Bytes: exit.Stderr.Total, Digest: audit.Digest(exit.Stderr.Data)}
@@ -91,8 +93,12 @@ func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
 	return e
 }
 
-// append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does.
+// append writes a record that something depends on. The caller's going away doesn't make it fail, a disk that hangs does: after a while for who
+// meets it first, at once for all others.
 func (w *walk) append(r auditRecord) (int64, error) {
+	if err := w.service.log.Err(); errors.Is(err, audit.ErrStalled) {
+		return 0, err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.service.config.RecordTimeout)
 	defer cancel()
 	return w.service.log.Append(ctx, r)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -48,6 +49,11 @@ type Reply struct {
 	// ReturnValueHow is "value", "repr", "replaced", "none" or "failed" (run), "marker" or "none" (result marker).
 	ReturnValueHow    string `json:"returnValueHow,omitempty"`
 	ReturnValueReason string `json:"returnValueReason,omitempty"`
+
+	// DeniedCalls are the system calls that the seccomp filter refused, where that was asked for (explainDenials). ENOSYS is not among them: so
+	// libraries are told to fall back. DeniedCallsCut says that there were more than are kept or heard of.
+	DeniedCalls    []audit.DeniedCall `json:"deniedCalls,omitempty"`
+	DeniedCallsCut bool               `json:"deniedCallsCut,omitzero"`
 
 	// Reasons say why a denied request was denied, by policy or by this host.
 	Reasons []policy.Reason `json:"reasons,omitempty"`

@@ -103,4 +103,10 @@ func TestResultMarker(t *testing.T) {
 	if reply := s.Exec(t.Context(), r, Options{ResultMarker: true}); reply.ReturnValueHow != "marker" || reply.ReturnValueReason == "" {
 		t.Errorf("after a cut: how %q, reason %q", reply.ReturnValueHow, reply.ReturnValueReason)
 	}
+	r = shell("echo; printf " + line + "; head -c 5000 /dev/zero | tr '\\0' 1")
+	r.Limits.OutputBytes = 1000
+	reply := s.Exec(t.Context(), r, Options{ResultMarker: true})
+	if stdout, _ := reply.Output(); reply.ReturnValueHow != "none" || string(reply.ReturnValue) != "null" || reply.ReturnValueReason == "" || len(stdout) != 1000 {
+		t.Errorf("cut in its value: how %q, value %.50s, reason %q, %d bytes of stdout", reply.ReturnValueHow, reply.ReturnValue, reply.ReturnValueReason, len(stdout))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -39,11 +40,18 @@ type sandbox struct {
 	// evicted: it was closed by the exec that ran in it, whose end could not be proven otherwise.
 	evicted bool
 
+	// ending: it is being closed, and what can't be read of it says nothing. drift is what was found to hold no longer.
+	ending atomic.Bool
+	drift  atomic.Pointer[drift]
+
 	// What follows is of a kept one. life ends when it is deleted, and so do the execs in it, which users counts.
 	life  context.Context
 	end   context.CancelFunc
 	users sync.WaitGroup
 }
+
+// ErrDrifted says that a sandbox isn't what it was when it was made.
+var ErrDrifted = errors.New("the sandbox has drifted: it isn't what it was made as any more, and nothing is started in it; delete it")
 
 // errDeleted ends what runs in a sandbox that is deleted.
 var errDeleted = errors.New("the sandbox is deleted")
@@ -65,6 +73,8 @@ type sandboxes struct {
 
 	mu   sync.Mutex // guards what follows
 	kept map[string]*sandbox
+	// made has every sandbox from its making until it is gone.
+	made map[*sandbox]struct{}
 	// making counts sandboxes that will be in kept.
 	making int
 	// trouble is why the last making failed.
@@ -79,7 +89,7 @@ func newSandboxes(
 ) *sandboxes {
 	return &sandboxes{
 		config: c, host: h, binary: binary, ids: claims, group: group, logger: c.Logger, life: life,
-		ready: make(chan *sandbox, c.Pool), wanted: make(chan struct{}, 1), kept: map[string]*sandbox{},
+		ready: make(chan *sandbox, c.Pool), wanted: make(chan struct{}, 1), kept: map[string]*sandbox{}, made: map[*sandbox]struct{}{},
 	}
 }
 

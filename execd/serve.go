@@ -16,14 +16,21 @@ import (
 // maxHeaderBytes bounds a request's header.
 const maxHeaderBytes = 64 << 10
 
-// Serve answers HTTP on a listener of [Listen] until ctx ends. Then it stops gracefully, in this order: no new connections and no socket, what
-// runs is killed and recorded and answered as cancelled, the connections end, the sandboxes end, the stop record is written. The service is closed
-// when it returns.
-func (s *Service) Serve(ctx context.Context, l net.Listener) error {
-	if guard, ok := l.(*Listener); ok {
-		guard.onRefused(s.refuseConnections())
+// Serve answers HTTP on listeners of [Listen] and [ListenToken] until ctx ends. Then it stops gracefully, in this order: no new connections and
+// no socket, what runs is killed and recorded and answered as cancelled, the connections end, the sandboxes end, the stop record is written. The
+// service is closed when it returns.
+func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
+	refuse := s.refuseConnections()
+	for _, l := range listeners {
+		if guard, ok := l.(interface {
+			onRefused(func(policy.Caller, string))
+		}); ok {
+			guard.onRefused(refuse)
+		}
 	}
+	crowd := &connections{most: s.config.connections(), busy: s.metrics.busy.Inc}
 	server := &http.Server{
+		ConnState:         crowd.state,
 		Handler:           s.Handler(),
 		ConnContext:       withCaller,
 		ReadHeaderTimeout: s.config.HeaderTimeout,
@@ -32,18 +39,7 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.chores.Go(s.settle)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(l) }()
-	var wrong []error
-	select {
-	case err := <-served:
-		wrong = append(wrong, err)
-	case <-ctx.Done():
-		wrong = append(wrong, l.Close())
-		if err := <-served; !errors.Is(err, net.ErrClosed) {
-			wrong = append(wrong, err)
-		}
-	}
+	wrong := serveAll(ctx, server, crowd.bound(listeners))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()
 	s.beginStop()
@@ -53,11 +49,37 @@ func (s *Service) Serve(ctx context.Context, l net.Listener) error {
 	return errors.Join(append(wrong, s.Close(bounded))...)
 }
 
+// serveAll serves until ctx ends or one listener fails, and has closed all of them when it returns.
+func serveAll(ctx context.Context, server *http.Server, listeners []net.Listener) (wrong []error) {
+	served := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { served <- server.Serve(l) }()
+	}
+	running := len(listeners)
+	select {
+	case err := <-served:
+		wrong = append(wrong, err)
+		running--
+	case <-ctx.Done():
+	}
+	for _, l := range listeners {
+		if err := l.Close(); !errors.Is(err, net.ErrClosed) {
+			wrong = append(wrong, err)
+		}
+	}
+	for range running {
+		if err := <-served; !errors.Is(err, net.ErrClosed) {
+			wrong = append(wrong, err)
+		}
+	}
+	return wrong
+}
+
 // refuseConnections records strangers: each is counted, one in a second gets a record, so that a stranger can't fill the log.
-func (s *Service) refuseConnections() func(policy.Caller) {
+func (s *Service) refuseConnections() func(policy.Caller, string) {
 	var mu sync.Mutex
 	var last time.Time
-	return func(stranger policy.Caller) {
+	return func(stranger policy.Caller, why string) {
 		s.metrics.refused.Inc()
 		mu.Lock()
 		defer mu.Unlock()
@@ -67,7 +89,7 @@ func (s *Service) refuseConnections() func(policy.Caller) {
 		last = time.Now()
 		ctx, cancel := context.WithTimeout(s.life, s.config.RecordTimeout)
 		defer cancel()
-		record := audit.Record{Type: audit.TypeRefused, Caller: &stranger, Message: "this user may not connect"}
+		record := audit.Record{Type: audit.TypeRefused, Caller: &stranger, Message: why}
 		if _, err := s.log.Note(ctx, record); err != nil {
 			s.logger.Error("audit", "type", record.Type, "error", err)
 		}

@@ -32,6 +32,8 @@ type Service struct {
 	sandboxes *sandboxes
 	queue     *queue
 	metrics   *metrics
+	running   running
+	proofs    proofs
 	// pattern is a sandbox plan as fresh sandboxes have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
@@ -81,6 +83,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.log, err = openLog(c); err != nil {
 		return nil, err
 	}
+	if err := s.proofs.open(filepath.Join(c.StateDir, "probes.json"), s.host); err != nil {
+		s.logger.Warn("earlier proofs by probes aren't used", "error", err)
+	}
 	s.metrics = newMetrics(s)
 	if err := s.openEngine(ctx); err != nil {
 		return nil, err
@@ -90,6 +95,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	}
 	s.sandboxes.startFilling()
 	s.chores.Go(s.mendLog)
+	s.chores.Go(s.watchDrift)
 	return s, nil
 }
 

@@ -43,6 +43,7 @@ type SandboxesStatus struct {
 	Ready       int `json:"ready"`
 	Kept        int `json:"kept"`
 	Quarantined int `json:"quarantined"`
+	Drifted     int `json:"drifted"`
 }
 
 // AuditStatus is how the log is.
@@ -63,7 +64,7 @@ func (s *Service) Status() Status {
 			Tier: s.host.Tier(), Kernel: s.host.Kernel, Arch: s.host.Arch, UID: s.host.UID, Mechanisms: s.host.Doctor(),
 		},
 		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
-		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined},
+		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined, Drifted: len(s.sandboxes.alive(hasDrifted))},
 		Audit:     AuditStatus{Directory: s.log.Dir(), Sequence: s.log.Last()},
 	}
 	if err := s.log.Err(); err != nil {
@@ -84,8 +85,13 @@ func (s *Service) troubles() []string {
 	if _, _, _, err := s.sandboxes.count(); err != nil {
 		troubles = append(troubles, fmt.Sprintf("the last sandbox could not be made: %v", err))
 	}
-	return troubles
+	for _, box := range s.sandboxes.alive(hasDrifted) {
+		troubles = append(troubles, fmt.Sprintf("sandbox %s isn't gone yet: %v", box.id, box.drift.Load()))
+	}
+	return append(troubles, s.proofs.failed()...)
 }
+
+func hasDrifted(box *sandbox) bool { return box.drift.Load() != nil }
 
 // Host is what this place can do, as it was found at the start.
 func (s *Service) Host() enforcer.Host { return s.host }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -39,6 +40,8 @@ type walk struct {
 	stopClock context.CancelFunc
 	// mismatch says that the second look found something else than the first: the tree is being killed.
 	mismatch error
+	// drift is what was found of it while it ran; the one that finds it kills the tree, or leaves it frozen.
+	drift atomic.Pointer[drift]
 	// unstarted says why nobody knows whether execve has passed. If the child has ended by itself the kernel's word on that stands, else it is killed.
 	unstarted error
 	// left says that no child came to its gate, and that what was on the way to it isn't proven to be gone.
@@ -78,6 +81,7 @@ func (w *walk) hook(life context.Context, why error) {
 
 // leave ends what the walk has begun, in whatever state it is.
 func (s *Service) leave(w *walk) {
+	s.running.remove(w)
 	w.end()
 	if w.program != nil {
 		w.program.close()

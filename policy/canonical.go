@@ -99,7 +99,7 @@ func canonicalForm(v any) any {
 		return canonicalRequest{
 			Action: v.Action, Caller: v.Caller, Sandbox: v.Sandbox,
 			SecurityContext: v.SecurityContext.Defaulted(), Network: v.Network.Defaulted(), Limits: v.Limits.Defaulted(),
-			Command: v.Command, Program: canonicalForm(v.Program).(canonicalProgram),
+			Command: v.Command, Program: canonicalForm(v.Program).(canonicalProgram), File: v.File,
 		}
 	}
 	return v
@@ -113,6 +113,7 @@ type canonicalRequest struct {
 	Network         NetworkSpec      `json:"network"`
 	Command         Command          `json:"command"`
 	Program         canonicalProgram `json:"program"`
+	File            File             `json:"file,omitzero"`
 	Limits          Limits           `json:"limits"`
 }
 

@@ -22,7 +22,7 @@ func TestCanonical(t *testing.T) {
 		{NetworkSpec{Egress: []EgressRule{{Action: "allow", Target: "B.test", Ports: []int{443, 80, 443}}, {Action: "deny", Target: "a.test"}}},
 			`{"defaultAction":"deny","egress":[{"action":"allow","ports":[80,443],"target":"b.test"},{"action":"deny","target":"a.test"}]}`},
 		{Limits{}, `{"openFiles":1024,"outputBytes":1048576,"pids":512,"timeoutSeconds":60}`},
-		{Limits{TimeoutSeconds: 0.1, CPU: 1.5}, `{"cpu":1.5,"openFiles":1024,"outputBytes":1048576,"pids":512,"timeoutSeconds":0.1}`},
+		{Limits{TimeoutSeconds: 0.1, CPU: 1.5, CPUSeconds: 2}, `{"cpu":1.5,"cpuSeconds":2,"openFiles":1024,"outputBytes":1048576,"pids":512,"timeoutSeconds":0.1}`},
 		{Command{Argv: []string{"a"}, Env: map[string]string{"B": "é", "A": "<"}, Stdin: []byte{0xff}}, `{"argv":["a"],"cwd":"","env":{"A":"<","B":"é"},"stdin":"/w=="}`},
 		{Command{}, `{"argv":[],"cwd":"","env":{},"stdin":""}`},
 		{Program{Inputs: jsontext.Value(`{"a":1,"a":"\ud800"}`)}, `{"code":"","cwd":"","env":{},"inputs":"{\"a\":1,\"a\":\"\\ud800\"}","language":""}`},

@@ -10,6 +10,10 @@ func (w *writer) request(r Request) {
 	w.caller(r.Caller)
 	w.name("command")
 	w.command(r.Command)
+	if r.File != (File{}) {
+		w.name("file")
+		w.file(r.File)
+	}
 	w.name("limits")
 	w.limits(r.Limits)
 	w.name("network")
@@ -40,6 +44,17 @@ func (w *writer) command(c Command) {
 	w.close()
 }
 
+func (w *writer) file(f File) {
+	w.open()
+	w.someID("mode", f.Mode)
+	w.text("operation", string(f.Operation))
+	if f.Parents {
+		w.flag("parents", true)
+	}
+	w.text("path", f.Path)
+	w.close()
+}
+
 func (w *writer) program(p Program) {
 	w.open()
 	w.text("code", p.Code)
@@ -54,6 +69,7 @@ func (w *writer) limits(l Limits) {
 	l = l.Defaulted()
 	w.open()
 	w.someFraction("cpu", l.CPU)
+	w.someFraction("cpuSeconds", l.CPUSeconds)
 	w.someNumber("fileBytes", l.FileBytes)
 	w.someNumber("memoryBytes", l.MemoryBytes)
 	w.someNumber("openFiles", l.OpenFiles)
@@ -123,6 +139,9 @@ func (w *writer) capabilities(c Capabilities) {
 
 func (w *writer) effective(e Effective) {
 	w.open()
+	if e.ExplainDenials {
+		w.flag("explainDenials", true)
+	}
 	w.name("limits")
 	w.limits(e.Limits)
 	w.name("network")

@@ -30,9 +30,18 @@ var someRequest = rapid.Custom(func(t *rapid.T) Request {
 			Stdin: rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "stdin")},
 		Program: Program{Language: someText.Draw(t, "language"), Code: someText.Draw(t, "code"), Inputs: jsontext.Value(someText.Draw(t, "inputs")),
 			Env: env.Draw(t, "programEnv"), Cwd: someText.Draw(t, "programCwd")},
+		File: someFile.Draw(t, "file"),
 		Limits: Limits{TimeoutSeconds: fraction.Draw(t, "timeout"), OutputBytes: number.Draw(t, "output"), MemoryBytes: number.Draw(t, "memory"),
-			Pids: number.Draw(t, "pids"), CPU: fraction.Draw(t, "cpu"), OpenFiles: number.Draw(t, "files"), FileBytes: number.Draw(t, "size")},
+			Pids: number.Draw(t, "pids"), CPU: fraction.Draw(t, "cpu"), CPUSeconds: fraction.Draw(t, "cpuSeconds"), OpenFiles: number.Draw(t, "files"), FileBytes: number.Draw(t, "size")},
 	}
+})
+
+var someFile = rapid.Custom(func(t *rapid.T) File {
+	f := File{Operation: FileOperation(someText.Draw(t, "operation")), Path: someText.Draw(t, "path"), Parents: rapid.Bool().Draw(t, "parents")}
+	if mode := rapid.Int64Range(-1, 0o7777).Draw(t, "mode"); mode >= 0 {
+		f.Mode = &mode
+	}
+	return f
 })
 
 var someVerdict = rapid.Custom(func(t *rapid.T) Verdict {
@@ -48,7 +57,7 @@ var someVerdict = rapid.Custom(func(t *rapid.T) Verdict {
 func TestCanonicalByHandIsTheEncoders(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		request := someRequest.Draw(t, "request")
-		effective := Effective{request.SecurityContext, request.Network, request.Limits, someText.Draw(t, "onOutputLimit")}
+		effective := Effective{request.SecurityContext, request.Network, request.Limits, someText.Draw(t, "onOutputLimit"), rapid.Bool().Draw(t, "explainDenials")}
 		for _, value := range []any{request, effective, someVerdict.Draw(t, "verdict")} {
 			if got, want := string(Canonical(value)), string(encoded(value)); got != want {
 				t.Fatalf("%T:\n got %s\nwant %s", value, got, want)

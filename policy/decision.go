@@ -45,4 +45,6 @@ type Effective struct {
 	Limits          Limits          `json:"limits"`
 	// OnOutputLimit is "truncate" (cut and go on) or "kill".
 	OnOutputLimit string `json:"onOutputLimit"`
+	// ExplainDenials names the system calls that the seccomp filter refuses, whether the caller asked for it or not.
+	ExplainDenials bool `json:"explainDenials,omitzero"`
 }

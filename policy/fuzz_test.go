@@ -119,7 +119,7 @@ func FuzzParseNetwork(f *testing.F) {
 }
 
 func FuzzParseLimits(f *testing.F) {
-	f.Add([]byte(`{"timeoutSeconds":0.5,"outputBytes":1,"memoryBytes":2,"pids":3,"cpu":4,"openFiles":8,"fileBytes":6}`))
+	f.Add([]byte(`{"timeoutSeconds":0.5,"outputBytes":1,"memoryBytes":2,"pids":3,"cpu":4,"cpuSeconds":0.5,"openFiles":8,"fileBytes":6}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		limits, err := ParseLimits(data)
 		if err != nil {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Limits bounds what one exec may use. Zero means not asked: [Limits.Defaulted] fills in what always applies; MemoryBytes, CPU and FileBytes
-// stay unlimited.
+// Limits bounds what one exec may use. Zero means not asked: [Limits.Defaulted] fills in what always applies; MemoryBytes, CPU, CPUSeconds and
+// FileBytes stay unlimited.
 type Limits struct {
 	// TimeoutSeconds is wall-clock time, 0.001 to 86,400; fractions count.
 	TimeoutSeconds float64 `json:"timeoutSeconds,omitzero"`
@@ -18,6 +18,8 @@ type Limits struct {
 	Pids int64 `json:"pids,omitzero"`
 	// CPU is in cores; fractions count (cgroup cpu.max).
 	CPU float64 `json:"cpu,omitzero"`
+	// CPUSeconds is the processor time of the whole tree, user and system, on all cores together, 0.01 to 31,536,000; fractions count.
+	CPUSeconds float64 `json:"cpuSeconds,omitzero"`
 	// OpenFiles is RLIMIT_NOFILE.
 	OpenFiles int64 `json:"openFiles,omitzero"`
 	// FileBytes is the largest file that may be written (RLIMIT_FSIZE).
@@ -43,7 +45,7 @@ type limit struct {
 }
 
 // limitTable is in the order of the fields of Limits. The bounds: a deadline shorter than a millisecond would round to none; cpu.max takes no less
-// than 1 ms in 100 ms; PID_MAX_LIMIT is 2^22; nr_open is 2^20 by default, and a dynamic loader needs a few descriptors.
+// than 1 ms in 100 ms; the kernel counts processor time by ticks of up to 10 ms; PID_MAX_LIMIT is 2^22; nr_open is 2^20 by default, and a dynamic loader needs a few descriptors.
 var limitTable = []limit{
 	{"timeoutSeconds", 0.001, 86400, defaultTimeoutSeconds,
 		func(l Limits) float64 { return l.TimeoutSeconds }, func(l *Limits, v float64) { l.TimeoutSeconds = v }},
@@ -55,6 +57,8 @@ var limitTable = []limit{
 		func(l Limits) float64 { return float64(l.Pids) }, func(l *Limits, v float64) { l.Pids = int64(v) }},
 	{"cpu", 0.01, 4096, 0,
 		func(l Limits) float64 { return l.CPU }, func(l *Limits, v float64) { l.CPU = v }},
+	{"cpuSeconds", 0.01, 365 * 86400, 0,
+		func(l Limits) float64 { return l.CPUSeconds }, func(l *Limits, v float64) { l.CPUSeconds = v }},
 	{"openFiles", 8, 1 << 20, defaultOpenFiles,
 		func(l Limits) float64 { return float64(l.OpenFiles) }, func(l *Limits, v float64) { l.OpenFiles = int64(v) }},
 	{"fileBytes", 1, 1 << 50, 0,
@@ -100,6 +104,7 @@ type wireLimits struct {
 	MemoryBytes    *int64   `json:"memoryBytes"`
 	Pids           *int64   `json:"pids"`
 	CPU            *float64 `json:"cpu"`
+	CPUSeconds     *float64 `json:"cpuSeconds"`
 	OpenFiles      *int64   `json:"openFiles"`
 	FileBytes      *int64   `json:"fileBytes"`
 }
@@ -107,7 +112,9 @@ type wireLimits struct {
 // limits refuses a written zero, since it would otherwise turn into "not asked", that is into the default or into no limit at all.
 func (w wireLimits) limits(field string) (Limits, *FieldError) {
 	var limits Limits
-	for i, value := range []*float64{w.TimeoutSeconds, whole(w.OutputBytes), whole(w.MemoryBytes), whole(w.Pids), w.CPU, whole(w.OpenFiles), whole(w.FileBytes)} {
+	for i, value := range []*float64{
+		w.TimeoutSeconds, whole(w.OutputBytes), whole(w.MemoryBytes), whole(w.Pids), w.CPU, w.CPUSeconds, whole(w.OpenFiles), whole(w.FileBytes),
+	} {
 		row := limitTable[i]
 		if value == nil {
 			continue

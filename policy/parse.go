@@ -11,6 +11,8 @@ type ExecOptions struct {
 	ResultMarker bool
 	// Stream answers with events, one JSON line each.
 	Stream bool
+	// ExplainDenials names the system calls that the seccomp filter refused.
+	ExplainDenials bool
 }
 
 // wireCommon is what every body that starts a process has.
@@ -20,6 +22,7 @@ type wireCommon struct {
 	Network         *wireNetwork     `json:"network"`
 	Limits          *wireLimits      `json:"limits"`
 	Stream          bool             `json:"stream"`
+	ExplainDenials  bool             `json:"explainDenials"`
 }
 
 type wireExec struct {
@@ -57,6 +60,31 @@ type wireDecideRun struct {
 	wireRun
 }
 
+// A file operation comes as a path and parameters; to be decided on, it has a body.
+type wireDecideFile struct {
+	Action  string      `json:"action"`
+	Sandbox string      `json:"sandbox"`
+	File    File        `json:"file"`
+	Limits  *wireLimits `json:"limits"`
+}
+
+func (w wireDecideFile) request() (Request, *FieldError) {
+	request := Request{Action: ActionFile, Sandbox: w.Sandbox, File: w.File}
+	var fault *FieldError
+	if w.Limits != nil {
+		if request.Limits, fault = w.Limits.limits("limits"); fault != nil {
+			return Request{}, fault
+		}
+	}
+	if w.Sandbox == "" {
+		return Request{}, faultf("sandbox", "missing: a file is in a sandbox that exists")
+	}
+	if fault := checkSandbox("sandbox", w.Sandbox); fault != nil {
+		return Request{}, fault
+	}
+	return request, w.File.check("file")
+}
+
 // ParseExec reads the body of POST /v1/exec. The error is a *FieldError.
 func ParseExec(data []byte) (Request, ExecOptions, error) {
 	var wire wireExec
@@ -67,7 +95,7 @@ func ParseExec(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream}, nil
+	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
 }
 
 // ParseRun reads the body of POST /v1/run. Inputs that aren't there are {}. The error is a *FieldError.
@@ -81,10 +109,10 @@ func ParseRun(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{Stream: wire.Stream}, nil
+	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
 }
 
-// ParseDecide reads the body of POST /v1/decide: that of exec or of run, with "action" saying which. The error is a *FieldError.
+// ParseDecide reads the body of POST /v1/decide: that of exec or of run, or a file operation, with "action" saying which. The error is a *FieldError.
 func ParseDecide(data []byte) (Request, error) {
 	rest, inputs := cutInputs(data)
 	action, fault := decideAction(rest)
@@ -92,13 +120,20 @@ func ParseDecide(data []byte) (Request, error) {
 		return Request{}, fault
 	}
 	var request Request
-	if action == ActionRun {
+	switch action {
+	case ActionRun:
 		var wire wireDecideRun
 		if fault := decode(rest, &wire, ""); fault != nil {
 			return Request{}, fault
 		}
 		request, fault = wire.request(inputs)
-	} else {
+	case ActionFile:
+		var wire wireDecideFile
+		if fault := decode(data, &wire, ""); fault != nil {
+			return Request{}, fault
+		}
+		request, fault = wire.request()
+	default:
 		var wire wireDecideExec
 		if fault := decode(data, &wire, ""); fault != nil {
 			return Request{}, fault
@@ -120,7 +155,7 @@ func decideAction(data []byte) (Action, *FieldError) {
 	if fault := decode(data, &head, ""); fault != nil {
 		return "", fault
 	}
-	actions := []string{string(ActionExec), string(ActionRun)}
+	actions := []string{string(ActionExec), string(ActionFile), string(ActionRun)}
 	if head.Action == nil {
 		fault := faultf("action", "missing, want one of %s", strings.Join(actions, ", "))
 		for _, key := range sortedKeys(head.Others) {

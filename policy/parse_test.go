@@ -47,8 +47,8 @@ func TestParseFaults(t *testing.T) {
 		{parseExec, exec(`"network":{"egres":[]}`), `network.egres: unknown field; nearest is egress`},
 		{parseExec, exec(`"network":{"egress":[{"action":"deny","target":"a.b","port":[1]}]}`), `network.egress[0].port: unknown field; nearest is ports`},
 		{parseExec, exec(`"limits":{"timeout":1}`), `limits.timeout: unknown field; nearest is timeoutSeconds`},
-		{parseExec, exec(`"caller":{"uid":0}`), `caller: unknown field, want one of sandbox, securityContext, network, limits, stream, command, resultMarker`},
-		{parseExec, exec(`"inputs":{}`), `inputs: unknown field, want one of sandbox, securityContext, network, limits, stream, command, resultMarker`},
+		{parseExec, exec(`"caller":{"uid":0}`), `caller: unknown field, want one of sandbox, securityContext, network, limits, stream, explainDenials, command, resultMarker`},
+		{parseExec, exec(`"inputs":{}`), `inputs: unknown field, want one of sandbox, securityContext, network, limits, stream, explainDenials, command, resultMarker`},
 		{parseExec, `{"command":{"argv":["a"],"arg.v":1}}`, `command["arg.v"]: unknown field; nearest is argv`},
 		{parseExec, `{"command":{"argv":["a"]},"command":{"argv":["b"]}}`, `command: duplicate key`},
 		{parseExec, command(`"env":{"A":"1","A":"2"}`), `command.env.A: duplicate key`},
@@ -71,6 +71,7 @@ func TestParseFaults(t *testing.T) {
 		{parseExec, `{"command":["a"]}`, `command: want an object, got a list`},
 		{parseExec, command(`"env":{"0":1}`), `command.env.0: want a string, got a number`},
 		{parseExec, exec(`"limits":{"cpu":"2"}`), `limits.cpu: want a number, got a string`},
+		{parseExec, exec(`"limits":{"cpuSeconds":0}`), `limits.cpuSeconds: 0 is out of range 0.01..31536000`},
 
 		// Text.
 		{parseExec, "{\"command\":{\"argv\":[\"\xff\"]}}", `command.argv[0]: not JSON: invalid UTF-8 at byte 21`},
@@ -135,7 +136,7 @@ func TestParseFaults(t *testing.T) {
 		{parseRun, `{"code":3}`, `code: want a string, got a number`},
 		{parseRun, `{"code":"a\u0000b"}`, `code: NUL at byte 1`},
 		{parseRun, `{"code":"","language":"pyton"}`, `language: unknown value "pyton", want one of python; nearest is python`},
-		{parseRun, `{"code":"","command":{}}`, `command: unknown field, want one of sandbox, securityContext, network, limits, stream, language, code, inputs, env, cwd, timeoutSeconds`},
+		{parseRun, `{"code":"","command":{}}`, `command: unknown field, want one of sandbox, securityContext, network, limits, stream, explainDenials, language, code, inputs, env, cwd, timeoutSeconds`},
 		{parseRun, `{"code":"","timeoutSeconds":1,"limits":{"timeoutSeconds":1}}`, `timeoutSeconds: beside limits.timeoutSeconds; want one of the two`},
 		{parseRun, `{"code":"","timeoutSeconds":0}`, `timeoutSeconds: 0 is out of range 0.001..86400`},
 		{parseRun, `{"code":"","cwd":"x"}`, `cwd: "x" is relative, want an absolute path`},
@@ -148,11 +149,19 @@ func TestParseFaults(t *testing.T) {
 		{parseRun, `{"code":"","inputs":{"a":[1,-` + strings.Repeat("9", 4301) + `]}}`, `inputs: an integer of 4301 digits at "/a/1", at most 4300`},
 
 		// decide.
-		{parseDecide, `{}`, `action: missing, want one of exec, run`},
+		{parseDecide, `{}`, `action: missing, want one of exec, file, run`},
 		{parseDecide, `{"Action":"exec"}`, `Action: unknown field; nearest is action`},
-		{parseDecide, `{"action":"exce","command":{"argv":["a"]}}`, `action: unknown value "exce", want one of exec, run; nearest is exec`},
-		{parseDecide, `{"action":"network"}`, `action: unknown value "network", want one of exec, run`},
-		{parseDecide, `{"action":"exec","code":""}`, `code: unknown field, want one of action, sandbox, securityContext, network, limits, stream, command, resultMarker`},
+		{parseDecide, `{"action":"exce","command":{"argv":["a"]}}`, `action: unknown value "exce", want one of exec, file, run; nearest is exec`},
+		{parseDecide, `{"action":"file","file":{"operation":"read","path":"a"}}`, `sandbox: missing: a file is in a sandbox that exists`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"raed","path":"a"}}`, `file.operation: unknown value "raed", want one of delete, list, mode, read, stat, write; nearest is read`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":""}}`, `file.path: empty, want a path in the sandbox`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":"a\u0000b"}}`, `file.path: NUL at byte 1`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"read","path":"a","mode":1}}`, `file.mode: only write and mode have it`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"mode","path":"a"}}`, `file.mode: missing, want the permission bits`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"mode","path":"a","mode":2541}}`, `file.mode: 04755, want permission bits, 0..0777`},
+		{parseDecide, `{"action":"file","sandbox":"b","file":{"operation":"list","path":"a","parents":true}}`, `file.parents: only write has it`},
+		{parseDecide, `{"action":"network"}`, `action: unknown value "network", want one of exec, file, run`},
+		{parseDecide, `{"action":"exec","code":""}`, `code: unknown field, want one of action, sandbox, securityContext, network, limits, stream, explainDenials, command, resultMarker`},
 		{parseDecide, `{"action":"run","code":"","code":""}`, `code: duplicate key`},
 		{parseDecide, `{"action":"run"}`, `code: missing`},
 	}
@@ -266,7 +275,7 @@ func TestBoundsAreReached(t *testing.T) {
 	largest := strings.Repeat("x", longestArgument)
 	for _, body := range []string{
 		`{"command":{"argv":["a","` + largest + `"]}}`,
-		exec(`"limits":{"timeoutSeconds":86400,"outputBytes":1073741824,"pids":4194304,"cpu":0.01,"openFiles":8,"fileBytes":1}`),
+		exec(`"limits":{"timeoutSeconds":86400,"outputBytes":1073741824,"pids":4194304,"cpu":0.01,"cpuSeconds":0.01,"openFiles":8,"fileBytes":1}`),
 		exec(`"securityContext":{"runAsUser":2147483647,"supplementalGroups":[0]}`),
 	} {
 		if err := parseExec(body); err != nil {
@@ -283,8 +292,8 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{func(r *Request) {}, ""},
-		{func(r *Request) { r.Action = "" }, `action: unknown value "", want one of exec, run`},
-		{func(r *Request) { r.Action = ActionNetwork }, `action: unknown value "network", want one of exec, run`},
+		{func(r *Request) { r.Action = "" }, `action: unknown value "", want one of exec, file, run`},
+		{func(r *Request) { r.Action = ActionNetwork }, `action: unknown value "network", want one of exec, file, run`},
 		{func(r *Request) { r.Action = ActionRun }, `language: unknown value "", want one of python`},
 		{func(r *Request) { r.Command.Argv[0] = "\xff" }, `command.argv[0]: not UTF-8`},
 		{func(r *Request) { r.Limits.Pids = -1 }, `limits.pids: -1 is out of range 1..4194304`},

@@ -19,7 +19,7 @@ const (
 )
 
 // Request is what a caller asks, whole: it is what policy judges and what the record's request digest covers.
-// Exactly one of Command (exec) and Program (run) is set.
+// Exactly one of Command (exec), Program (run) and File (file) is set, none for a sandbox.
 type Request struct {
 	Action Action `json:"action"`
 	// Caller is filled in by the daemon from the kernel's word, never from the wire.
@@ -30,17 +30,19 @@ type Request struct {
 	Network         NetworkSpec     `json:"network"`
 	Command         Command         `json:"command"`
 	Program         Program         `json:"program"`
+	File            File            `json:"file,omitzero"`
 	Limits          Limits          `json:"limits"`
 }
 
-// Caller is who asks: the peer credentials of the socket (SO_PEERCRED), or this process when there is no daemon.
+// Caller is who asks: the peer credentials of the socket (SO_PEERCRED), the owner of the token that came over TCP, or this process when there is
+// no daemon.
 type Caller struct {
 	// UID and GID are the peer's effective ids in the daemon's user namespace.
 	UID int `json:"uid"`
 	GID int `json:"gid"`
-	// PID is 0 when the peer lives in a PID namespace that the daemon can't see into.
+	// PID is 0 when the peer lives in a PID namespace that the daemon can't see into, or came with a token.
 	PID int `json:"pid"`
-	// Via is how the caller came: "socket" or "cli".
+	// Via is how the caller came: "socket", "token" or "cli".
 	Via string `json:"via"`
 }
 
@@ -62,8 +64,15 @@ func (r Request) Validate() error {
 		if fault := r.Program.check(""); fault != nil {
 			return fault
 		}
+	case ActionFile:
+		if r.Sandbox == "" {
+			return faultf("sandbox", "missing: a file is in a sandbox that exists")
+		}
+		if fault := r.File.check("file"); fault != nil {
+			return fault
+		}
 	default:
-		fault := checkEnum("action", string(r.Action), []string{string(ActionExec), string(ActionRun)})
+		fault := checkEnum("action", string(r.Action), []string{string(ActionExec), string(ActionFile), string(ActionRun)})
 		return orNil(fault)
 	}
 	if fault := r.SecurityContext.check("securityContext"); fault != nil {

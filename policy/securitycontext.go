@@ -33,7 +33,8 @@ type Capabilities struct {
 type SeccompProfile struct {
 	// Type is "RuntimeDefault", "Localhost" or "Unconfined".
 	Type string `json:"type"`
-	// LocalhostProfile is a file name in the configured profile directory; only with type Localhost.
+	// LocalhostProfile is a file name in the configured profile directory, or a profile that comes with sandboxd ([BuiltinProfiles]); only with type
+	// Localhost.
 	LocalhostProfile *string `json:"localhostProfile,omitempty"`
 }
 
@@ -76,7 +77,7 @@ func (c SecurityContext) Defaulted() SecurityContext {
 	}
 	seccomp := SeccompProfile{Type: SeccompRuntimeDefault}
 	if c.SeccompProfile != nil {
-		seccomp = SeccompProfile{Type: c.SeccompProfile.Type, LocalhostProfile: copyOf(c.SeccompProfile.LocalhostProfile)}
+		seccomp = c.SeccompProfile.defaulted()
 	}
 	groups := slices.Clone(c.SupplementalGroups)
 	slices.Sort(groups)

@@ -3,7 +3,7 @@ package policy
 import "slices"
 
 // Within says whether effective is as tight as requested or tighter, field by field, both in their [SecurityContext.Defaulted] form. It is a
-// partial order: what can't be compared (two Localhost profiles) is not within. The error is a *FieldError of the first field that loosens.
+// partial order: what can't be compared (two Localhost profiles of somebody's own) is not within. The error is a *FieldError of the first field that loosens.
 func Within(effective, requested SecurityContext) error {
 	const field = "securityContext"
 	have, asked := effective.Defaulted(), requested.Defaulted()
@@ -84,9 +84,13 @@ func hasCapability(set []string, name string) bool {
 	return slices.Contains(set, CapabilityAll) || slices.Contains(set, name)
 }
 
-// withinSeccomp: any profile is tighter than none. Of two profiles nothing is known here but whether they are the same.
+// withinSeccomp: any profile is tighter than none, and those that come with sandboxd are in an order. Of two others nothing is known here but whether
+// they are the same.
 func withinSeccomp(field string, have, asked SeccompProfile) *FieldError {
 	if have.String() == asked.String() || asked.Type == SeccompUnconfined && have.Type != SeccompUnconfined {
+		return nil
+	}
+	if name := have.ordered(); name != "" && (name == asked.ordered() || slices.Contains(looser[name], asked.ordered())) {
 		return nil
 	}
 	return faultf(field, "%s in force, but %s was asked for", have, asked)

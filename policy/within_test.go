@@ -37,7 +37,7 @@ var (
 		switch kind := rapid.SampledFrom([]string{"", SeccompRuntimeDefault, SeccompLocalhost, SeccompUnconfined}).Draw(t, "seccomp"); kind {
 		case "":
 		case SeccompLocalhost:
-			context.SeccompProfile = &SeccompProfile{Type: kind, LocalhostProfile: new(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "profile"))}
+			context.SeccompProfile = &SeccompProfile{Type: kind, LocalhostProfile: new(rapid.SampledFrom([]string{"a", "b", ProfileStrict, ProfileGPU}).Draw(t, "profile"))}
 		default:
 			context.SeccompProfile = &SeccompProfile{Type: kind}
 		}
@@ -108,6 +108,20 @@ func tightenings(c SecurityContext) []edit {
 				c.SeccompProfile = &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new("x")}
 			}})
 	}
+	builtin := func(name string) {
+		edits = append(edits, edit{"seccompProfile", func(c *SecurityContext) {
+			c.SeccompProfile = &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new(name)}
+		}})
+	}
+	switch c.SeccompProfile.String() {
+	case "RuntimeDefault":
+		builtin(ProfileStrict)
+	case "Localhost(sandboxd/gpu)":
+		builtin(ProfileStrict)
+		builtin(ProfileDefault)
+	case "Unconfined":
+		builtin(ProfileGPU)
+	}
 	if *c.ProcMount == ProcMountUnmasked {
 		edits = append(edits, edit{"procMount", func(c *SecurityContext) { c.ProcMount = new(ProcMountDefault) }})
 	}
@@ -177,6 +191,14 @@ func loosenings(c SecurityContext) []edit {
 	}
 	if c.SeccompProfile.Type != SeccompUnconfined {
 		set("seccompProfile", func(c *SecurityContext) { c.SeccompProfile = &SeccompProfile{Type: SeccompUnconfined} })
+	}
+	switch c.SeccompProfile.String() {
+	case "RuntimeDefault", "Localhost(sandboxd/strict)", "Localhost(a)":
+		for _, name := range []string{ProfileJIT, ProfileGPU, BuiltinProfiles + "other"} {
+			set("seccompProfile", func(c *SecurityContext) {
+				c.SeccompProfile = &SeccompProfile{Type: SeccompLocalhost, LocalhostProfile: new(name)}
+			})
+		}
 	}
 	if *c.ProcMount == ProcMountDefault {
 		set("procMount", func(c *SecurityContext) { c.ProcMount = new(ProcMountUnmasked) })
@@ -329,7 +351,7 @@ func TestLimitTableIsWhole(t *testing.T) {
 	for i, row := range limitTable {
 		row.set(&limits, float64(i+1000))
 	}
-	want := `{"timeoutSeconds":1000,"outputBytes":1001,"memoryBytes":1002,"pids":1003,"cpu":1004,"openFiles":1005,"fileBytes":1006}`
+	want := `{"timeoutSeconds":1000,"outputBytes":1001,"memoryBytes":1002,"pids":1003,"cpu":1004,"cpuSeconds":1005,"openFiles":1006,"fileBytes":1007}`
 	got, err := ParseLimits([]byte(want))
 	if err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func (c *Child) describe(with IO, walked int) error {
 	c.expect = enforcer.Expect{
 		PID: c.pid, WorkerPID: c.worker.pid, StepsPlanned: planned, StepsWalked: walked, FDs: fds, Extra: c.inv.Extra,
 		Namespaces: c.place.namespaces, Root: c.place.root, RootID: c.place.rootID, WorkerID: c.place.workerID,
-		Cwd: c.inv.Cwd, Cgroup: c.place.workers,
+		Cwd: c.inv.Cwd, Cgroup: c.place.workers, Own: c.inv.Own,
 	}
 	if c.heard.cwd != "" {
 		c.expect.Cwd = c.heard.cwd
@@ -110,6 +110,9 @@ func (c *Child) descriptors(with IO) (map[int]string, error) {
 	own := numbers(c.inv.Extra)
 	fds[own.gate] = "socket:[" + strconv.FormatUint(c.gate.inode, 10) + "]"
 	fds[own.target] = c.heard.target
+	if c.listener != nil {
+		fds[own.rules] = enforcer.Listener
+	}
 	return fds, nil
 }
 

@@ -40,6 +40,11 @@ type Child struct {
 	stdin    *feed
 	stdout   *reader
 	stderr   *reader
+	// listener hears of calls, where the plan has one.
+	listener *listener
+	// cpuLimit is the processor time that the whole tree may use, by countCPU; 0: not limited so.
+	cpuLimit time.Duration
+	countCPU func() (time.Duration, error)
 
 	// heard is what the worker has said so far.
 	heard    heard
@@ -49,12 +54,14 @@ type Child struct {
 	mu    sync.Mutex
 	pidfd int // -1 before BORN and after the end
 	group *cgroup.Group
-	// killed says that Kill came while the leader lived; limited that it came for the output.
-	killed  bool
-	limited bool
+	// killed says that a kill of ours came while the leader lived, and why is the reason of the first.
+	killed bool
+	why    killReason
 	// giveUp is when a killed tree is given up; zero: not killed.
 	giveUp time.Time
 	over   bool
+	// done is closed with over, for the watch over processor time.
+	done chan struct{}
 }
 
 // ErrLeft says that a child was killed on the way to its gate and that nobody has given his word on its end: what is left of it ends with its sandbox.
@@ -85,7 +92,7 @@ func (s *Sandbox) giveBack(w *worker, clean bool) {
 
 // prepare is Prepare with a worker in hand.
 func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bool), p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
-	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1}
+	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{})}
 	ends, err := c.make(p, inv, with)
 	if err != nil {
 		c.scrap()
@@ -102,6 +109,7 @@ func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bo
 		giveBack(w, false)
 		return nil, err
 	}
+	fault("child.sent")
 	if err := c.toGate(ctx, with); err != nil {
 		if exit := c.Abort(); !exit.TreeEmpty {
 			err = fmt.Errorf("%w; %w", err, ErrLeft)
@@ -151,6 +159,9 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 	if p.Kill == enforcer.KillCgroup {
 		c.group, err = c.place.newGroup(c.sequence, p.Cgroup)
 	}
+	if err == nil {
+		err = c.limitCPU(time.Duration(p.CPUTime) * time.Microsecond)
+	}
 	return ends, err
 }
 
@@ -180,15 +191,17 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	if err != nil {
 		return c.lost(ctx, err)
 	}
+	fault("child.born")
 	if born.kind != kindBorn {
 		return c.unexpected(born)
 	}
 	// A child that is reaped already left no pidfd to hold, but it left word of why.
 	reaped := born.pidfd < 0
-	ready, err := c.gate.receive()
+	ready, err := c.ready()
 	if err != nil {
 		return c.lost(ctx, err)
 	}
+	fault("child.ready")
 	closeFD(ready.pidfd)
 	if ready.kind != kindReady {
 		return c.unexpected(ready)
@@ -204,6 +217,24 @@ func (c *Child) toGate(ctx context.Context, with IO) error {
 	}
 	c.within(0)
 	return nil
+}
+
+// ready waits for READY, and takes the listener of a filter that has one on the way there.
+func (c *Child) ready() (said, error) {
+	s, err := c.gate.receive()
+	if err != nil || s.kind != kindListener || !c.plan.plan.Listens() || c.listener != nil {
+		return s, err
+	}
+	closeFD(s.pidfd)
+	if c.pidfd >= 0 { // else it is reaped already, and what it left is its end
+		if s.pid != c.pid {
+			return said{pidfd: -1}, fmt.Errorf("%w: a listener of process %d, want %d", ErrProtocol, s.pid, c.pid)
+		}
+		if err := c.listen(); err != nil {
+			return said{pidfd: -1}, err
+		}
+	}
+	return c.gate.receive()
 }
 
 // unexpected is the error of a message that isn't the one that was waited for.
@@ -252,7 +283,9 @@ func (c *Child) Release() error {
 	if spoke, err := c.gate.spoke(); err != nil || spoke || gone {
 		return c.unreleasable(context.Background())
 	}
+	c.listener.begin()
 	c.released = time.Now()
+	fault("child.release")
 	if err := c.gate.open(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
@@ -260,6 +293,9 @@ func (c *Child) Release() error {
 	go c.stderr.run()
 	if c.stdin.file != nil {
 		go c.stdin.run()
+	}
+	if c.cpuLimit > 0 {
+		go c.watchCPU(c.cpuLimit)
 	}
 	return nil
 }
@@ -275,47 +311,6 @@ func (c *Child) unreleasable(ctx context.Context) error {
 	}
 	closeFD(s.pidfd)
 	return c.unexpected(s)
-}
-
-// Started waits for execve: nil when it passed its point of no return, *StepError{Step: "execve"} when it failed. Wait or Abort must follow in any case.
-func (c *Child) Started(ctx context.Context) error {
-	c.gate.bound(time.Now().Add(execBound))
-	stop := context.AfterFunc(ctx, func() { c.gate.bound(time.Unix(1, 0)) })
-	defer stop()
-	s, err := c.gate.receive()
-	if err == nil {
-		closeFD(s.pidfd)
-		return c.unexpected(s)
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if !errors.Is(err, io.EOF) {
-		return fmt.Errorf("gate: %w", err)
-	}
-	if executed, err := hasExecuted(c.pid, make([]byte, 512)); err == nil && executed && c.holds() {
-		return nil
-	}
-	// It died, on either side of execve. The worker looks before it reaps.
-	c.within(execBound)
-	defer c.within(0)
-	if err := c.untilExit(); err != nil {
-		return err
-	}
-	if err := c.failed(); err != nil {
-		return err
-	}
-	if c.heard.exit.flags&exitExecuted == 0 {
-		return fmt.Errorf("child died before execve: %s", statusText(c.heard.status()))
-	}
-	return nil
-}
-
-// holds says whether the pid is still the child's: its pidfd's process isn't reaped.
-func (c *Child) holds() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.pidfd >= 0 && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != unix.ESRCH
 }
 
 func statusText(s syscall.WaitStatus) string {

@@ -27,6 +27,9 @@ func (c *Child) send(with IO, ends []int) error {
 	if plainFork {
 		header.flags |= flagFork
 	}
+	if c.inv.Own {
+		header.flags |= flagOwn
+	}
 	if c.group != nil {
 		header.flags |= flagCgroup
 		fds = append(fds, c.group.FD())

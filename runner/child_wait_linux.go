@@ -16,6 +16,7 @@ func (c *Child) Wait(ctx context.Context) Exit {
 	exit := Exit{}
 	clean := false
 	err := c.untilExit()
+	fault("child.exit")
 	switch {
 	case err != nil:
 		c.abandon(&exit)
@@ -29,6 +30,7 @@ func (c *Child) Wait(ctx context.Context) Exit {
 		exit.Duration = c.heard.at.Sub(c.released)
 		exit.Stdout, exit.Stderr = c.stdout.finish(), c.stderr.finish()
 	}
+	fault("child.empty")
 	c.end(&exit)
 	c.giveBack(c.worker, clean)
 	return exit
@@ -75,15 +77,23 @@ func (c *Child) abandon(exit *Exit) {
 func (c *Child) end(exit *Exit) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.over {
+		close(c.done)
+	}
 	c.over = true
-	exit.Killed, exit.OutputLimit = c.killed, c.limited
+	exit.Killed = c.killed
+	exit.OutputLimit, exit.CPULimit, exit.Uncounted = c.killed && c.why == killOutput, c.killed && c.why == killCPU, c.killed && c.why == killUncounted
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()
+		if c.cpuLimit > 0 {
+			exit.CPUTime, _ = c.countCPU()
+		}
 		// Empty, and so it stays: the worker, who alone could put somebody there, has no child and waits for the next exec.
 		if exit.TreeEmpty && c.heard.empty && c.place.groups.keep(c.group) {
 			c.group = nil
 		}
 	}
+	exit.Calls, exit.CallsCut = c.listener.end()
 	c.scrap()
 	c.worker.conn.SetReadDeadline(time.Time{})
 }
@@ -98,6 +108,7 @@ func (c *Child) scrap() {
 	if c.stdin != nil {
 		c.stdin.stop(!c.released.IsZero())
 	}
+	c.listener.close()
 	for _, r := range []*reader{c.stdout, c.stderr} {
 		if r != nil {
 			r.file.Close()

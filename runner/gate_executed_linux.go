@@ -8,7 +8,8 @@ import (
 // hasExecuted asks the kernel whether a process has executed anything since its birth. It must not have been reaped.
 //
 // The end of the gate doesn't say so: a dying process closes its files too, and is no zombie yet. But the flag PF_FORKNOEXEC, which fork sets,
-// is taken away by execve at its point of no return, before close-on-exec; /proc/PID/stat shows it to everybody.
+// is taken away by execve past its point of no return, once the old memory is gone: before close-on-exec or, on some kernels, after it.
+// /proc/PID/stat shows it to everybody.
 func hasExecuted(pid int, buffer []byte) (bool, error) {
 	stat, err := readSmall(fmt.Sprintf("/proc/%d/stat", pid), buffer)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
 // faultVariable has a worker that was started by a test walk a table with one call that fails: "N" for before step N.
@@ -53,6 +54,7 @@ func outsideWorker(t testing.TB, env ...string) *worker {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to start a worker under another uid")
 	}
+	kerneltest.Require(t, kerneltest.Landlock(6)) // outside of a sandbox there is no cgroup: the worker's own scope is all that kills by
 	binary, err := OpenBinary("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)

@@ -10,12 +10,22 @@ import (
 )
 
 // Kill kills the whole tree; a second time does nothing more. Wait then returns, at the latest when the bound is over.
-func (c *Child) Kill() { c.killFor(false) }
+func (c *Child) Kill() { c.killFor(killAsked) }
 
 // overLimit kills for too much output.
-func (c *Child) overLimit() { c.killFor(true) }
+func (c *Child) overLimit() { c.killFor(killOutput) }
 
-func (c *Child) killFor(output bool) {
+// killReason is why a tree is killed.
+type killReason int
+
+const (
+	killAsked     killReason = iota // by the daemon, which knows why
+	killOutput                      // too much output
+	killCPU                         // processor time used up
+	killUncounted                   // processor time can't be counted any more
+)
+
+func (c *Child) killFor(why killReason) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || !c.giveUp.IsZero() {
@@ -24,14 +34,16 @@ func (c *Child) killFor(output bool) {
 	c.giveUp = time.Now().Add(killBound)
 	// The kernel's order of events decides: a leader that has ended was not killed by us.
 	c.killed = c.pidfd >= 0 && !ended(c.pidfd)
-	c.limited = output && c.killed
+	c.why = why
 	// None of these is taken for done because it answered nil: the proof is an empty tree, and Wait asks for it.
+	fault("child.kill")
 	if c.group != nil {
 		_ = c.group.Kill()
 	}
 	if c.pidfd >= 0 {
 		killProcess(c.pidfd) // the worker then ends the rest; it is frozen until then if the child is at its gate
 	}
+	fault("child.killed")
 	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.
 	order := killMessage{kind: kindKill, sequence: c.sequence}
 	if raw, err := c.worker.conn.SyscallConn(); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
 // withProgram is a shell line that can execute this test program, as $P, from descriptor 3.
@@ -48,6 +49,7 @@ var trees = []struct{ name, line string }{
 // ways are how a tree is killed.
 func ways(t *testing.T, test func(t *testing.T, s *Sandbox, plan enforcer.Plan)) {
 	t.Run("shepherd", func(t *testing.T) {
+		kerneltest.Require(t, kerneltest.Landlock(6))
 		s := startSandbox(t, testConfig(t))
 		test(t, s, testPlan(t, s))
 	})

@@ -52,6 +52,7 @@ func RunLauncher(args []string) int {
 		if sabotaged("launcher." + step.name) {
 			continue
 		}
+		fault("launcher." + step.name)
 		if err := step.do(); err != nil {
 			fail(step.name, err)
 			return 1
@@ -187,5 +188,5 @@ func probe() error {
 
 // execute becomes "serve".
 func execute() error {
-	return unix.Exec("/proc/self/exe", []string{Name, "serve"}, sabotageEnv())
+	return unix.Exec("/proc/self/exe", []string{Name, "serve"}, append(sabotageEnv(), faultEnv()...))
 }

@@ -26,6 +26,7 @@ func serve() int {
 	}
 	s := server{started: make(chan struct{}, 1), workers: map[int]uint64{}}
 	go s.reap()
+	fault("launcher.serve")
 	send(launcherReply{Ready: &launcherReady{Hostname: unix.ByteSliceToString(name.Nodename[:])}})
 	for {
 		data, fds, err := receivePacket(daemonSocket)
@@ -54,15 +55,17 @@ type server struct {
 func (s *server) start(number uint64, socket int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	fault("launcher.start")
 	pidfd := -1
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, "worker"}, &syscall.ProcAttr{
-		Dir: "/", Env: sabotageEnv(), Files: workerFiles(uintptr(socket)),
+		Dir: "/", Env: append(sabotageEnv(), faultEnv()...), Files: workerFiles(uintptr(socket)),
 		Sys: &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true},
 	})
 	if err != nil {
 		send(launcherReply{Started: &workerStarted{Number: number, Errno: errnoOf(err), Message: fmt.Sprint("start a worker: ", err)}})
 		return
 	}
+	fault("launcher.started")
 	s.workers[pid] = number
 	send(launcherReply{Started: &workerStarted{Number: number, PID: pid}}, pidfd)
 	unix.Close(pidfd)
@@ -106,6 +109,7 @@ func (s *server) ended(pid int, status unix.WaitStatus) {
 	if !ok {
 		return // an orphan
 	}
+	fault("launcher.reaped")
 	delete(s.workers, pid)
 	send(launcherReply{Ended: &workerEnded{Number: number, Status: syscall.WaitStatus(status)}})
 }

@@ -14,15 +14,16 @@ var order = binary.NativeEndian
 
 // What a message is: its first four bytes.
 const (
-	kindExec   uint32 = 0x53420001 + iota // daemon to worker: one exec
-	kindKill                              // daemon to worker: kill this exec's tree, although its leader lives
-	kindTarget                            // worker to daemon, before the child is born: what was found under argv[0] and cwd
-	kindFailed                            // worker to daemon: no child could be started
-	kindExit                              // worker to daemon: the leader's end
-	kindEmpty                             // worker to daemon: no child of mine is left, and I am idle
-	kindBorn                              // child to daemon
-	kindStep                              // child to daemon: a step wasn't answered as it must be; the child is dead
-	kindReady                             // child to daemon: confined, at the gate
+	kindExec     uint32 = 0x53420001 + iota // daemon to worker: one exec
+	kindKill                                // daemon to worker: kill this exec's tree, although its leader lives
+	kindTarget                              // worker to daemon, before the child is born: what was found under argv[0] and cwd
+	kindFailed                              // worker to daemon: no child could be started
+	kindExit                                // worker to daemon: the leader's end
+	kindEmpty                               // worker to daemon: no child of mine is left, and I am idle
+	kindBorn                                // child to daemon
+	kindStep                                // child to daemon: a step wasn't answered as it must be; the child is dead
+	kindReady                               // child to daemon: confined, at the gate
+	kindListener                            // child to daemon: the filter's listener is there to be taken
 )
 
 // A child's messages are all of one size: kind, a count or step, a count or the kernel's answer.
@@ -72,6 +73,7 @@ const (
 	flagFork   uint32 = 1 << iota // a plain fork instead of a vfork
 	flagCgroup                    // descriptor 4 is the exec's cgroup
 	flagMemfd                     // the body is in the last descriptor
+	flagOwn                       // the target is the worker's own binary
 )
 
 // packetSize is the largest exec message that is sent as one packet, and the worker's buffer.

@@ -38,6 +38,7 @@ func Start(ctx context.Context, c Config) (*Sandbox, error) {
 	if err := s.spawn(); err != nil {
 		return nil, errors.Join(err, s.removeGroups(clean))
 	}
+	fault("sandbox.spawned")
 	err := s.setUp(ctx)
 	s.closing.Store(err != nil)
 	go s.listen()
@@ -72,14 +73,30 @@ func (s *Sandbox) spawn() error {
 		return err
 	}
 	defer null.Close()
+	socket, err := above(theirs, s.config.Binary)
+	if err != nil {
+		ours.Close()
+		return err
+	}
+	defer socket.Close()
 	s.process, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
-		Dir: "/", Env: append([]string{}, sabotageEnv()...), Files: []*os.File{null, null, null, theirs}, Sys: attributes,
+		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, socket}, Sys: attributes,
 	})
 	if err != nil {
 		ours.Close()
 		return fmt.Errorf("sandbox: start the launcher: %w", err)
 	}
 	return nil
+}
+
+// above is a copy of a file with a higher number than another one. In the child, os.StartProcess moves its own descriptors to the numbers right above
+// the highest that it was given, over whatever is there: the binary that is to be executed by its number must not be.
+func above(file, other *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, int(other.Fd())+1)
+	if err != nil {
+		return nil, fmt.Errorf("F_DUPFD_CLOEXEC: %w", err)
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
 }
 
 // attributes are clone(2)'s and what follows it. As an ordinary user the launcher is the one id of its user namespace, and not root there; the
@@ -125,6 +142,7 @@ func (s *Sandbox) setUp(ctx context.Context) error {
 	if err := s.link.deadline(time.Time{}); err != nil {
 		return err
 	}
+	fault("sandbox.made")
 	s.state, s.verdict, err = s.observe(ready.Hostname)
 	if err != nil {
 		return err
@@ -144,6 +162,7 @@ func (s *Sandbox) handOver() (*launcherReady, error) {
 	if err := s.link.send(launcherOrder{Plan: true}, int(plan.Fd())); err != nil {
 		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
 	}
+	fault("sandbox.sent")
 	data, fds, err := s.link.receive()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: wait for the launcher: %w", err)

@@ -2,13 +2,17 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
+	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
 )
 
 // probed is this machine, asked once.
@@ -38,7 +42,39 @@ func testConfig(t testing.TB) Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Config{Binary: binary, Host: host, Plan: plan, MaxWorkers: 2, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	return Config{
+		Binary: binary, Host: host, Plan: plan, MaxWorkers: 2, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Cgroup: neededGroup(t, host, plan),
+	}
+}
+
+// neededGroup is a group for a sandbox on a kernel that has no other way to kill its trees: before 6.12 no shepherd has its signal scope.
+func neededGroup(t testing.TB, host enforcer.Host, plan enforcer.SandboxPlan) *cgroup.Group {
+	t.Helper()
+	if host.LandlockABI >= 6 || host.Cgroup.Base == "" {
+		return nil
+	}
+	group, err := host.Cgroup.Make(fmt.Sprintf("runner-test-%d-%d", os.Getpid(), groupNumber.Add(1)), plan.Worker.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := group.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return group
+}
+
+// groupNumber numbers the groups of tests.
+var groupNumber atomic.Int64
+
+// kill has a plan kill the way that its sandbox can.
+func kill(s *Sandbox, plan enforcer.Plan) enforcer.Plan {
+	plan.Kill, plan.Cgroup = enforcer.KillShepherd, nil
+	if s.config.Cgroup != nil && s.config.Host.LandlockABI < 6 {
+		plan.Kill, plan.Cgroup = enforcer.KillCgroup, map[string]string{}
+	}
+	return plan
 }
 
 func testSpec() enforcer.SandboxSpec {

@@ -107,6 +107,7 @@ func (s *Sandbox) startWorker(ctx context.Context) (*worker, error) {
 	s.mu.Unlock()
 	err = s.link.send(launcherOrder{Start: number}, int(theirs.Fd()))
 	theirs.Close()
+	fault("sandbox.worker")
 	if err == nil {
 		var w *worker
 		if w, err = s.awaitWorker(ctx, number, answer); err == nil {

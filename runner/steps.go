@@ -48,10 +48,11 @@ type Word int
 
 // The shared words.
 const (
-	noWord    Word = iota
-	wordReady      // what READY carries
-	wordBorn       // what BORN carries
-	wordGate       // where the release is read to
+	noWord       Word = iota
+	wordReady         // what READY carries
+	wordBorn          // what BORN carries
+	wordGate          // where the release is read to
+	wordListener      // what says that the filter's listener is there
 )
 
 // The child's descriptors as the worker holds them before the table moves them. All are above those of any child, so that no move meets another.
@@ -99,7 +100,7 @@ func Steps(plan enforcer.Plan, inv enforcer.Invocation, worker int) ([]Step, err
 	// Landlock and seccomp may be used without privilege only with it.
 	t.prctl("no_new_privs", unix.PR_SET_NO_NEW_PRIVS, 1)
 	t.landlock(plan, inv, worker)
-	t.seccomp(plan)
+	t.seccomp(plan, inv)
 	t.release(inv)
 	return t.steps, nil
 }
@@ -243,6 +244,9 @@ func check(plan enforcer.Plan, inv enforcer.Invocation) error {
 	}
 	if len(inv.Argv) == 0 || inv.Argv[0] == "" {
 		return fmt.Errorf("%w: argv is empty", ErrTable)
+	}
+	if inv.Own && (inv.Argv[0] != Name || len(inv.Argv) < 2 || modes[inv.Argv[1]] == nil) {
+		return fmt.Errorf("%w: argv %.100q isn't our own binary with a mode that it has", ErrTable, inv.Argv)
 	}
 	if !strings.HasPrefix(inv.Cwd, "/") {
 		return fmt.Errorf("%w: cwd %q isn't absolute", ErrTable, inv.Cwd)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
+	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 )
 
 // landlocked says whether the plan has a domain to enter.
@@ -39,11 +40,13 @@ func (t *builder) landlock(plan enforcer.Plan, inv enforcer.Invocation, worker i
 		t.add(Step{Name: "landlock.close.unix", Nr: unix.SYS_CLOSE, Args: [6]uint64{uint64(rules)}})
 	}
 	if plan.Landlock.HandledNet != 0 {
-		// Port 1 of 127.0.0.1, which no plan grants.
+		// Port 1 of 127.0.0.1, which no plan grants, to connect to. To bind to it would take a capability, with or without a domain: any free port,
+		// which is number 0 and which no plan grants either.
 		loopback := append(order.AppendUint16(nil, unix.AF_INET), 0, 1, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
+		anyPort := append(order.AppendUint16(nil, unix.AF_INET), 0, 0, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0)
 		t.socket("landlock.socket.tcp", unix.AF_INET, rules)
 		if plan.Landlock.HandledNet&unix.LANDLOCK_ACCESS_NET_BIND_TCP != 0 {
-			t.address("probe.landlock.bind", unix.SYS_BIND, rules, loopback, unix.EACCES)
+			t.address("probe.landlock.bind", unix.SYS_BIND, rules, anyPort, unix.EACCES)
 		}
 		if plan.Landlock.HandledNet&unix.LANDLOCK_ACCESS_NET_CONNECT_TCP != 0 {
 			t.address("probe.landlock.connect", unix.SYS_CONNECT, rules, loopback, unix.EACCES)
@@ -68,15 +71,26 @@ func (t *builder) address(name string, nr uintptr, fd int, address []byte, want 
 }
 
 // seccomp is the last restriction: everything after it must be allowed by the filter. Its probes are calls that the filter was computed to refuse.
-func (t *builder) seccomp(plan enforcer.Plan) {
+func (t *builder) seccomp(plan enforcer.Plan, inv enforcer.Invocation) {
 	if len(plan.Seccomp.Program) == 0 {
 		return
 	}
 	// No TSYNC: the child has one thread.
-	t.add(Step{
+	install := Step{
 		Name: "seccomp", Nr: unix.SYS_SECCOMP, Args: [6]uint64{unix.SECCOMP_SET_MODE_FILTER},
 		Memory: []Memory{{Arg: 2, Program: plan.Seccomp.Program.Bytes()}},
-	})
+	}
+	if plan.Listens() { // the listener gets the lowest free number, and is close-on-exec
+		install.Args[1], install.Want = seccomp.ListenerFlags, int64(numbers(inv.Extra).rules)
+	}
+	t.add(install)
+	if plan.Listens() {
+		// The daemon takes a copy at this word. The probes that follow may need it: their answers come from there.
+		t.add(Step{
+			Name: "seccomp.listener", Nr: unix.SYS_WRITE, Args: [6]uint64{uint64(numbers(inv.Extra).gate), 0, gateSize},
+			Memory: []Memory{{Arg: 1, Word: wordListener}}, Want: gateSize,
+		})
+	}
 	for _, probe := range plan.Seccomp.Probes {
 		t.add(Step{Name: "probe.seccomp." + probe.Name, Nr: probe.Nr, Args: probe.Args, Want: -int64(probe.Errno), Probe: true})
 	}

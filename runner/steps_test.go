@@ -42,6 +42,9 @@ func anyPlan(t *rapid.T) enforcer.Plan {
 	if rapid.Bool().Draw(t, "unconfined") {
 		p.Seccomp = seccomp.Filter{}
 	}
+	if rapid.Bool().Draw(t, "listens") {
+		p.Seccomp = p.Seccomp.Explaining()
+	}
 	if rapid.Bool().Draw(t, "noSecurebits") {
 		p.Securebits = 0
 	}
@@ -59,7 +62,7 @@ var (
 		{"securebits", "setresuid"}, {"setgroups", "setresgid"}, {"setresgid", "setresuid"}, {"setresuid", "capset"}, {"setresuid", "chdir"},
 		{"capset", "chdir"}, {"capset", "dumpable"}, {"setresuid", "pdeathsig"}, {"pdeathsig", "parent"}, {"no_new_privs", "landlock.restrict_self"},
 		{"no_new_privs", "seccomp"}, {"landlock.restrict_self", "landlock.close"}, {"landlock.restrict_self", "probe.landlock.fs"},
-		{"landlock.restrict_self", "seccomp"}, {"probe.securebits", "seccomp"}, {"seccomp", "probe.seccomp.unshare"},
+		{"landlock.restrict_self", "seccomp"}, {"probe.securebits", "seccomp"}, {"seccomp", "probe.seccomp.unshare"}, {"seccomp", "seccomp.listener"}, {"seccomp.listener", "probe.seccomp.unshare"},
 		{"probe.seccomp.unshare", "ready"}, {"seccomp", "ready"}, {"ready", "gate"}, {"gate", "sigmask"}, {"sigmask", "execve"},
 	}
 )

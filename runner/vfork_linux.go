@@ -42,6 +42,7 @@ type sharedWords struct {
 	born     gateWords
 	ready    gateWords
 	failed   gateWords // kind is 0 until a step fails
+	listener gateWords
 	gate     [2]byte
 	released uint32 // 1 when the child has come past its gate
 }

@@ -38,10 +38,10 @@ func (w *shepherd) birth(m message) (int, error) {
 		return 0, err
 	}
 	w.sayTarget()
-	if w.treeUID = unix.Geteuid(); plan.plan.SetIDs {
-		w.treeUID = plan.plan.Identity.UID
+	if w.treeUID, w.treeGID = unix.Geteuid(), unix.Getegid(); plan.plan.SetIDs {
+		w.treeUID, w.treeGID = plan.plan.Identity.UID, plan.plan.Identity.GID
 	}
-	*w.words = sharedWords{born: gateWords{kind: kindBorn}, ready: gateWords{kind: kindReady, result: int64(len(plan.rows) - readyRow(plan.rows, w.words))}}
+	*w.words = sharedWords{born: gateWords{kind: kindBorn}, listener: gateWords{kind: kindListener}, ready: gateWords{kind: kindReady, result: int64(len(plan.rows) - readyRow(plan.rows, w.words))}}
 	w.rows, w.gate = plan.rows, plan.gate
 	w.args = cloneArgs{
 		flags:      unix.CLONE_PIDFD | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_VM | unix.CLONE_VFORK,
@@ -55,7 +55,9 @@ func (w *shepherd) birth(m message) (int, error) {
 		w.args.flags |= unix.CLONE_INTO_CGROUP
 		w.args.cgroup = sourceCgroup
 	}
+	fault("worker.spawn")
 	pid, errno := w.spawn()
+	fault("worker.spawned")
 	if errno != 0 {
 		return 0, &failure{"clone3", errno}
 	}
@@ -88,7 +90,7 @@ func (w *shepherd) invocation(m message, plan *readyPlan) error {
 	if w.envp, _, err = pointers(w.envp, m.envc, texts); err != nil {
 		return err
 	}
-	if err := w.target.find(&plan.plan, directory, argv0, path); err != nil {
+	if err := w.target.find(&plan.plan, directory, argv0, path, m.flags&flagOwn != 0); err != nil {
 		return &failure{"execve", err}
 	}
 	plan.invoke(&w.target, w.argv, w.envp)

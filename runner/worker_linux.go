@@ -27,8 +27,9 @@ type shepherd struct {
 	sequence uint64
 	reaped   int
 	wait     waiting
-	// treeUID is who the tree runs as.
+	// treeUID and treeGID are who the tree runs as.
 	treeUID int
+	treeGID int
 	// out is the message being sent.
 	out []byte
 	// served counts execs, for the collector.
@@ -38,6 +39,7 @@ type shepherd struct {
 // RunWorker is the worker process; fd is its socket to the daemon. It returns the process's exit status.
 func RunWorker(fd int) int {
 	w := &shepherd{socket: fd}
+	fault("worker.start")
 	if err := w.start(); err != nil {
 		w.refuse(stepWorker, err)
 		return 1
@@ -56,6 +58,7 @@ func RunWorker(fd int) int {
 		if message.kind != kindExec {
 			continue // an order to kill what has ended meanwhile
 		}
+		fault("worker.exec")
 		if err := w.exec(message); err != nil {
 			var failure *failure
 			if !errors.As(err, &failure) {

@@ -109,6 +109,8 @@ func (p *readyPlan) pin(memory Memory, words *sharedWords) uintptr {
 		return uintptr(unsafe.Pointer(&words.born))
 	case memory.Word == wordReady:
 		return uintptr(unsafe.Pointer(&words.ready))
+	case memory.Word == wordListener:
+		return uintptr(unsafe.Pointer(&words.listener))
 	case memory.Word == wordGate:
 		return uintptr(unsafe.Pointer(&words.gate))
 	case memory.Program != nil:

@@ -24,8 +24,9 @@ type target struct {
 	sizes [2]int
 }
 
-// find opens cwd and program; the program's descriptor goes where the table takes it from.
-func (t *target) find(plan *enforcer.Plan, directory, argv0, path []byte) error {
+// find opens cwd and program; the program's descriptor goes where the table takes it from. The program is this process's own binary with own,
+// whatever argv0 says.
+func (t *target) find(plan *enforcer.Plan, directory, argv0, path []byte, own bool) error {
 	t.directory, t.sizes = directory, [2]int{}
 	if plan.SetIDs {
 		if err := fileIDs(plan.Identity.UID, plan.Identity.GID); err != nil {
@@ -45,7 +46,12 @@ func (t *target) find(plan *enforcer.Plan, directory, argv0, path []byte) error 
 	} else {
 		cwd = atCWD // the child's own chdir says what is wrong, unless an absolute program is what is missing
 	}
-	fd, err := t.program(cwd, argv0, path)
+	var fd int
+	if own {
+		fd, err = open(atCWD, ownBinary, unix.O_PATH)
+	} else {
+		fd, err = t.program(cwd, argv0, path)
+	}
 	if err != nil {
 		return err
 	}
@@ -54,9 +60,12 @@ func (t *target) find(plan *enforcer.Plan, directory, argv0, path []byte) error 
 		return err
 	}
 	t.sizes[0] = linkText(sourceTarget, t.texts[0][:])
-	t.byPath = script(fd, cwd, t.path)
+	t.byPath = !own && script(fd, cwd, t.path)
 	return nil
 }
+
+// ownBinary is a magic link to the file that this process executes, by its inode: no path is looked up.
+var ownBinary = cstring("/proc/self/exe")
 
 // atCWD is AT_FDCWD, the descriptor that stands for the current directory.
 const atCWD = unix.AT_FDCWD

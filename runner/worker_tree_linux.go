@@ -56,13 +56,16 @@ func (w *shepherd) follow() error {
 	if err != nil {
 		return err
 	}
+	fault("worker.exit")
 	w.sayExit(status, &usage, executed, empty)
+	fault("worker.end")
 	if empty {
 		return nil
 	}
 	if err := w.end(); err != nil {
 		return err
 	}
+	fault("worker.empty")
 	w.sayEmpty()
 	return nil
 }
@@ -133,13 +136,31 @@ func (w *shepherd) reapLeader() (syscall.WaitStatus, bool, error) {
 	executed := w.words.released != 0 && w.words.failed.kind == 0
 	// Between the gate and execve only a signal can end it. The kernel knows which side of execve that was.
 	if code := w.wait.info.code; executed && (code == codeKilled || code == codeDumped) {
-		executed, _ = hasExecuted(w.leader, w.wait.stat[:])
+		executed = w.leaderExecuted()
 	}
 	if _, err := w.wait4(w.leader, 0); err != nil {
 		return 0, false, err
 	}
 	w.leader = 0
 	return syscall.WaitStatus(w.wait.status), executed, nil
+}
+
+// leaderExecuted looks at the leader, a zombie, with the tree's ids for file access: /proc hides from a process what it may not trace, and a zombie,
+// which has no memory left, may be traced by who has its ids.
+func (w *shepherd) leaderExecuted() bool {
+	uid, gid := unix.Geteuid(), unix.Getegid()
+	if w.treeUID != uid || w.treeGID != gid {
+		defer func() {
+			if fileIDs(uid, gid) != nil {
+				unix.Exit(1) // never go on as the tree's
+			}
+		}()
+		if fileIDs(w.treeUID, w.treeGID) != nil {
+			return false
+		}
+	}
+	executed, err := hasExecuted(w.leader, w.wait.stat[:])
+	return err == nil && executed
 }
 
 // end waits until no child is left. Where a cgroup has the tree the daemon kills it; the shepherd's own kill does no harm beside that, and it is

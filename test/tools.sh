@@ -12,6 +12,7 @@ test -e /usr/include/seccomp.h || need libseccomp-dev
 command -v pkg-config >/dev/null || need pkg-config
 test -x /usr/bin/python3 || need python3
 command -v setpriv >/dev/null || need util-linux
+command -v setcap >/dev/null || test -x /usr/sbin/setcap || need libcap2-bin
 command -v git >/dev/null || need git
 
 if [ ${#packages[@]} -eq 0 ]; then

@@ -4,13 +4,13 @@
 # The tests are built here and run there: that user has no Go, no module cache and perhaps no way into this folder, so that it gets a copy of
 # the source tree, for testdata, with the test binaries beside it.
 #
-#   user.sh BIN [PACKAGE...]     BIN has sandboxd and sandboxd-runner
+#   user.sh BIN [PACKAGE...]     BIN has sandboxd, sandboxd-runner, probe, and in its folder sabotage the build that leaves steps out
 set -euo pipefail
 
 bin=$(cd "$1" && pwd)
 shift
 if [ $# -eq 0 ]; then
-	set -- ./enforcer/... ./runner/... ./execd/... ./cmd/...
+	set -- ./enforcer/... ./runner/... ./execd/... ./cmd/... ./test/catalogue
 fi
 packages=$(go list "$@")
 
@@ -22,11 +22,22 @@ fi
 # An id that no account and no range of ours has.
 uid=54321
 dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+# Images that give privilege to whoever executes them: only root can make them, and sandboxes of that user are shown them. They have a /tmp of their own.
+images=$(mktemp -d /var/tmp/sandboxd-user.XXXXXX)
+trap 'rm -rf "$dir" "$images"' EXIT
+chmod 0755 "$images"
+for image in probe:0755 setuid:4755 setgid:2755 setboth:6755 filecaps:0755; do
+	install -m "${image#*:}" "$bin/probe" "$images/${image%:*}"
+done
+setcap all=eip "$images/filecaps"
+printf '#!%s/setuid status\n' "$images" >"$images/script-of-setuid"
+printf '#!%s/probe status\n' "$images" >"$images/setuid-script"
+chmod 0755 "$images/script-of-setuid"
+chmod 4755 "$images/setuid-script"
 mkdir "$dir/source" "$dir/tests" "$dir/home" "$dir/tmp"
 tar -cf - --exclude=./.git --exclude="./bin" . | tar -xf - -C "$dir/source"
-install -D -m 0755 -t "$dir/bin" "$bin/sandboxd" "$bin/sandboxd-runner"
-CGO_ENABLED=0 go build -trimpath -o "$dir/bin/probe" ./test/probe
+install -D -m 0755 -t "$dir/bin" "$bin/sandboxd" "$bin/sandboxd-runner" "$bin/probe"
+install -D -m 0755 -t "$dir/bin/sabotage" "$bin/sabotage/sandboxd" "$bin/sabotage/sandboxd-runner"
 chown -R "$uid:$uid" "$dir"
 chmod 0755 "$dir"
 
@@ -40,9 +51,10 @@ for package in $packages; do
 	chmod 0755 "$binary"
 	cd "$dir/source/$folder"
 	if setpriv --reuid "$uid" --regid "$uid" --clear-groups --inh-caps=-all \
-		env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$dir/home" TMPDIR="$dir/tmp" SANDBOXD_BIN="$dir/bin" \
+		env -i PATH=/usr/local/bin:/usr/bin:/bin HOME="$dir/home" TMPDIR="$dir/tmp" SANDBOXD_BIN="$dir/bin" SANDBOXD_SETUID="$images" \
 		SANDBOXD_CONFORMANCE="${SANDBOXD_CONFORMANCE:-}" "$binary" -test.timeout 10m >"$dir/log" 2>&1; then
 		printf 'ok  \t%s (ordinary user)\n' "$package"
+		grep '^catalogue, ' "$dir/log" || true
 	else
 		failed=1
 		printf 'FAIL\t%s (ordinary user)\n' "$package"

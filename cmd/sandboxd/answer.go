@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -21,10 +22,12 @@ type answer struct {
 	json    bool // the whole reply on stdout, in place of the output
 	explain bool // verdict or reasons as a table on stderr
 	value   bool // a returned value on stdout, after the output
+	denials bool // what the seccomp filter refused, a line each on stderr
 }
 
 func (a *answer) register(f *flagSet) {
 	f.BoolVar(&a.json, "json", false, "print the whole reply as JSON in place of the output")
+	f.BoolVar(&a.denials, "explain-denials", false, "name the system calls that the seccomp filter refused, and what would allow them")
 	f.BoolVar(&a.explain, "explain", false, "print the verdict, or the reasons of a no, as a table on stderr")
 }
 
@@ -106,6 +109,12 @@ func notes(r execd.Reply) []string {
 	if text := ending(r); text != "" {
 		lines = append(lines, text)
 	}
+	for _, call := range r.DeniedCalls {
+		lines = append(lines, refusedCall(call))
+	}
+	if r.DeniedCallsCut {
+		lines = append(lines, "more calls were refused than are named; after 10000 they are no longer counted")
+	}
 	for _, stream := range []struct {
 		name string
 		cut  bool
@@ -122,6 +131,15 @@ func notes(r execd.Reply) []string {
 		lines = append(lines, "processes of this exec may still be there: the kernel did not say that all are gone")
 	}
 	return lines
+}
+
+// refusedCall is one line of a refused system call.
+func refusedCall(c audit.DeniedCall) string {
+	args := ""
+	for _, a := range c.Args {
+		args += fmt.Sprintf(" argument %d: %#x", a.Index, a.Value)
+	}
+	return fmt.Sprintf("seccomp refused %s%s (%s, %d×); to allow it: %s", c.Call, args, c.Errno, c.Count, c.Remedy)
 }
 
 // ran says whether the program was released, so that there was a tree.
@@ -147,6 +165,9 @@ func ending(r execd.Reply) string {
 		}
 		return "ended by " + name
 	case execd.OutcomeTimeout:
+		if r.Message != "" {
+			return "timeout: " + r.Message
+		}
 		return fmt.Sprintf("timeout: killed after %.3g s; --timeout gives more", r.DurationSeconds)
 	case execd.OutcomeOOM:
 		return "oom: the kernel killed it for memory; limits.memoryBytes gives more"

@@ -129,6 +129,27 @@ func (c *client) Decide(ctx context.Context, body []byte) (execd.DecideReply, er
 	return reply, json.Unmarshal(data, &reply, wire)
 }
 
+func (c *client) Verify(ctx context.Context, body []byte, rows bool) (execd.VerifyReply, error) {
+	var reply execd.VerifyReply
+	path := "/v1/verify"
+	if rows {
+		path += "?rows=true"
+	}
+	answer, err := c.do(ctx, http.MethodPost, path, "application/json", body)
+	if err != nil {
+		return reply, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return reply, err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return reply, apiError(answer.Status, data)
+	}
+	return reply, json.Unmarshal(data, &reply, wire)
+}
+
 // get asks a path that answers 200 or says why not.
 func (c *client) get(ctx context.Context, path string) error {
 	answer, err := c.do(ctx, http.MethodGet, path, "application/json", nil)

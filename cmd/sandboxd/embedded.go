@@ -24,7 +24,7 @@ func (e *embedded) Exec(ctx context.Context, action policy.Action, body []byte, 
 		return execd.Reply{}, err
 	}
 	request.Caller = execd.Self()
-	return e.service.Exec(ctx, request, execd.Options{ResultMarker: options.ResultMarker, Rows: rows, Sink: sink}), nil
+	return e.service.Exec(ctx, request, execd.Options{ResultMarker: options.ResultMarker, ExplainDenials: options.ExplainDenials, Rows: rows, Sink: sink}), nil
 }
 
 func (e *embedded) Decide(ctx context.Context, body []byte) (execd.DecideReply, error) {
@@ -34,6 +34,14 @@ func (e *embedded) Decide(ctx context.Context, body []byte) (execd.DecideReply, 
 	}
 	request.Caller = execd.Self()
 	return e.service.Decide(ctx, request)
+}
+
+func (e *embedded) Verify(ctx context.Context, body []byte, rows bool) (execd.VerifyReply, error) {
+	request, err := execd.ParseVerify(body)
+	if err != nil {
+		return execd.VerifyReply{}, err
+	}
+	return e.service.Verify(ctx, request, execd.Self(), rows)
 }
 
 // Close runs after an interrupt too, so that it has a time of its own.

@@ -55,6 +55,7 @@ func (p *program) exec(ctx context.Context, flags *flagSet, args []string) (int,
 	if body.Command, err = what.command(flags.Args()); err != nil {
 		return 0, err
 	}
+	body.ExplainDenials = answer.denials
 	input, err := p.readStdin(ctx, stdin)
 	if err != nil {
 		return 0, err

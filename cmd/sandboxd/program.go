@@ -38,6 +38,8 @@ func commands() []command {
 		{"run", "[flags] FILE.py", "run Python with inputs, get a value back", returned + statuses, true, (*program).runPython},
 		{"decide", "[flags] -- COMMAND [ARGS] | --request FILE", "ask policy without any effect", verdicts, false, (*program).decide},
 		{"doctor", "[flags]", "what this host can enforce, and how to get what is missing", "", false, (*program).doctor},
+		{"profile", "check FILE | list | record --out FILE -- COMMAND | show NAME", "seccomp profiles: check, record, print", profiles, false, (*program).profile},
+		{"verify", "[flags]", "read everything back now, and try forbidden acts", verified, false, (*program).verify},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
 		{"healthz", "[flags]", "ask a daemon whether it is alive, or ready", "", false, (*program).healthz},
 		{"version", "", "print the version", "", false, (*program).version},
@@ -56,6 +58,19 @@ Exit status: the program's own; 128+n when it died by signal n. Else ours:
 	returned = `
 The program finds its inputs in the variable inputs, and gives a value back by
 setting _return. The value is printed as JSON after the program's output.
+`
+	profiles = `
+check   what a profile allows beyond RuntimeDefault; status 1 where that is
+        dangerous, or where nothing could start under it
+list    the profiles that come with sandboxd, and what each is for
+record  run a command once, confined, and write the profile of what it used;
+        flags as those of exec, and --out FILE; the status is the command's
+show    print a profile of sandboxd's in the OCI form
+`
+	verified = `
+Exit status: 0 when everything holds, 1 when something doesn't or couldn't be
+read or tried. Embedded it looks at a fresh sandbox, through --socket at the
+daemon, its sandboxes and all that runs in them.
 `
 	verdicts = `
 Exit status: 0 when the request would run, 1 when it would not.

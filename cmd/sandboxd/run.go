@@ -47,6 +47,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 	if body.common, err = what.common(); err != nil {
 		return 0, err
 	}
+	body.ExplainDenials = answer.denials
 	if body.Env, err = what.environment(); err != nil {
 		return 0, err
 	}

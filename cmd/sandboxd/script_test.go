@@ -22,6 +22,10 @@ func TestScripts(t *testing.T) {
 	if err := os.Chmod(shown, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	bundle, err := filepath.Abs("../../rego")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
@@ -29,6 +33,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("SHOWN", shown)
+			env.Setenv("REGO", bundle)
 			// As root the state is not the user's: each script has its own all the same.
 			env.Setenv("STATE", filepath.Join(env.WorkDir, "state", "sandboxd"))
 			return nil

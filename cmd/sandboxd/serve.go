@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,11 +22,16 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		defaults = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
+	tcp := flags.String("listen", "", "TCP `address` to listen on as well, such as 127.0.0.1:7780; needs --token-file (off unless given)")
+	token := flags.String("token-file", "", "`path` of a file of ours, mode 0600, with the token that requests to --listen must have")
+	beyond := flags.Bool("listen-beyond-loopback", false, "let --listen be an address of a network; protecting it, and the token on it, is up to you")
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	pool := flags.Int("pool", defaults.Pool, "`number` of fresh sandboxes kept ready")
 	running := flags.Int("max-running", defaults.MaxRunning, "execs that run at once")
 	waiting := flags.Int("max-waiting", defaults.MaxWaiting, "execs that may wait for a place; one more is answered 429 at once")
+	interval := flags.Duration("drift-interval", defaults.DriftInterval, "how often everything that runs is read back again; 0 never")
+	onDrift := flags.String("on-drift", defaults.OnDrift, "what to do with a sandbox that isn't what it was: `kill` it, or deny it more work and leave it frozen")
 	stop := flags.Duration("stop-timeout", defaults.StopTimeout, "how long a graceful stop may take")
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
@@ -47,28 +53,48 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err != nil {
 		return 0, err
 	}
+	config.DriftInterval, config.OnDrift = *interval, *onDrift
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.StopTimeout = *pool, *running, *waiting, *stop
 	if config.Logger, err = p.logger(format, level); err != nil {
 		return 0, err
 	}
-	if err := p.listenAndServe(ctx, config, path, uids); err != nil {
+	if (*tcp == "") != (*token == "") {
+		return 0, errors.New("--listen and --token-file go together: over TCP the token is all that names a caller")
+	}
+	if *beyond && *tcp == "" {
+		return 0, errors.New("--listen-beyond-loopback needs --listen")
+	}
+	listen := func() ([]net.Listener, error) {
+		socket, err := execd.Listen(path, uids)
+		if err != nil || *tcp == "" {
+			return []net.Listener{socket}, err
+		}
+		second, err := execd.ListenToken(*tcp, *token, *beyond)
+		if err != nil {
+			return nil, errors.Join(err, socket.Close())
+		}
+		return []net.Listener{socket, second}, nil
+	}
+	if err := p.listenAndServe(ctx, config, listen); err != nil {
 		return 1, err
 	}
 	return 0, nil
 }
 
-// listenAndServe opens the socket last: who can connect meets a service that can work.
-func (p *program) listenAndServe(ctx context.Context, config execd.Config, socket string, uids []int) error {
+// listenAndServe opens the sockets last: who can connect meets a service that can work.
+func (p *program) listenAndServe(ctx context.Context, config execd.Config, listen func() ([]net.Listener, error)) error {
 	service, err := execd.New(ctx, config)
 	if err != nil {
 		return err
 	}
-	listener, err := execd.Listen(socket, uids)
+	listeners, err := listen()
 	if err != nil {
 		return errors.Join(err, (&embedded{service, config.StopTimeout}).Close())
 	}
-	config.Logger.Info("listening", "socket", socket)
-	return service.Serve(ctx, listener) // which closes the service
+	for _, l := range listeners {
+		config.Logger.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
+	}
+	return service.Serve(ctx, listeners...) // which closes the service
 }
 
 func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) {

@@ -18,6 +18,8 @@ type service interface {
 	Exec(ctx context.Context, action policy.Action, body []byte, sink execd.Sink, rows bool) (execd.Reply, error)
 	// Decide takes the body of POST /v1/decide.
 	Decide(ctx context.Context, body []byte) (execd.DecideReply, error)
+	// Verify takes the body of POST /v1/verify.
+	Verify(ctx context.Context, body []byte, rows bool) (execd.VerifyReply, error)
 	Close() error
 }
 
@@ -97,6 +99,7 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 	}
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.MaxWorkers = 0, 1, 0, 1
 	config.AuditSlots, config.TestedPolicy = mostLogs, true
+	config.ProbeInterval = 0 // one command proves nothing by itself; sandboxd verify does
 	s, err := execd.New(ctx, config)
 	if err != nil {
 		return nil, err

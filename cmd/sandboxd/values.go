@@ -84,6 +84,7 @@ type common struct {
 	Network         jsontext.Value `json:"network,omitzero"`
 	Limits          jsontext.Value `json:"limits,omitzero"`
 	Stream          bool           `json:"stream,omitzero"`
+	ExplainDenials  bool           `json:"explainDenials,omitzero"`
 }
 
 // common reads what the flags say. Each value is parsed here already, so that an error names the flag.

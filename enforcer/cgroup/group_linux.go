@@ -220,6 +220,28 @@ func oomKills(data []byte) (int64, error) {
 	return kills, nil
 }
 
+// CPUTime is the processor time, user and system, that processes of the group and below it have used, those that have ended included. The kernel
+// counts it for every group, whether or not the cpu controller is enabled (cpu.stat).
+func (g *Group) CPUTime() (time.Duration, error) {
+	data, err := g.read("cpu.stat")
+	if err != nil {
+		return 0, err
+	}
+	return cpuTime(data)
+}
+
+func cpuTime(data []byte) (time.Duration, error) {
+	text, ok := field(data, "usage_usec")
+	if !ok {
+		return 0, fmt.Errorf("cpu.stat: %q", data)
+	}
+	used, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || used < 0 {
+		return 0, fmt.Errorf("cpu.stat: usage_usec %q", text)
+	}
+	return time.Duration(used) * time.Microsecond, nil
+}
+
 // Remove removes the group, which must be empty and without children, and closes it in any case.
 func (g *Group) Remove() error {
 	defer g.dir.Close()

@@ -9,4 +9,7 @@ const (
 	// ProbeSocket is the abstract name (after the NUL byte) of a SOCK_STREAM socket on which the launcher, who is in no domain, listens.
 	// connect(2) answers EPERM where the domain scopes abstract sockets (ABI 6), and succeeds where it doesn't.
 	ProbeSocket = "sandboxd-probe"
+	// ProbeDir is a small file system of its own that permissions let everybody write to and no rule grants: what is refused there, Landlock refuses.
+	// It has the regular files ProbeDir/file and ProbeDir/dir/file, mode 0666.
+	ProbeDir = "/.sandboxd-probe.d"
 )

@@ -8,12 +8,14 @@ import (
 // Action is what the kernel does with a call: SECCOMP_RET_* in the upper half, its data (an errno) in the lower.
 type Action uint32
 
-// The actions, strictest first. User notification isn't one of ours: it needs a supervisor that answers.
+// The actions, strictest first. User notification is none that a profile can ask for: [Filter.Explaining] and [Filter.Observing] put it in, for the
+// one supervisor that answers it.
 const (
 	KillProcess Action = 0x80000000
 	KillThread  Action = 0x00000000
 	Trap        Action = 0x00030000
 	errno       Action = 0x00050000
+	notify      Action = 0x7fc00000
 	trace       Action = 0x7ff00000
 	Log         Action = 0x7ffc0000
 	Allow       Action = 0x7fff0000
@@ -46,6 +48,8 @@ func (a Action) String() string {
 		return "trap"
 	case errno:
 		return fmt.Sprintf("errno %d", uint16(a))
+	case notify:
+		return "notify"
 	case trace:
 		return fmt.Sprintf("trace %d", uint16(a))
 	case Log:

@@ -6,6 +6,9 @@
 //	BaseTightening                 what is refused on top of any profile
 //	Compile                        per number one decision (decide.go), equal neighbours merged, then the tree (assemble.go)
 //	Run                            the simulator, by which tests and NewFilter know what a program answers
+//	Explaining, Observing          the same filter with a listener that hears of calls (listener.go)
+//	Builtin                        the profiles that come with sandboxd, each a few edits to RuntimeDefault (builtin.go)
+//	Compare                        what a profile allows beyond RuntimeDefault (compare.go)
 //	Readback                       what the kernel says is installed
 //
 // Everything but Readback is pure. The daemon compiles, once per profile; the launcher reads a Program and installs it.
@@ -29,6 +32,10 @@ type Filter struct {
 	Program Program `json:"program"`
 	// Probes are harmless calls with the errno that this program answers.
 	Probes []Probe `json:"probes"`
+	// Listener says what the program asks its listener about: [ListenerExplain], [ListenerObserve], or empty, when it has none.
+	Listener string `json:"listener,omitzero"`
+	// Answers is the program without a listener: what a listener that explains answers by.
+	Answers Program `json:"answers,omitzero"`
 }
 
 // Probe is a system call that the filter refuses.

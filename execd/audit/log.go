@@ -31,6 +31,12 @@ type file interface {
 // ErrBroken says that a write or a sync has failed before: nothing is recorded until [Log.Reopen] succeeds.
 var ErrBroken = errors.New("audit: the log is broken")
 
+// ErrStalled says that the disk hasn't answered for some time. It may still: then the log goes on as if nothing had been.
+var ErrStalled = errors.New("audit: the disk doesn't answer")
+
+// stalled is how long a disk may take before we say so.
+const stalled = 5 * time.Second
+
 // ErrClosed says that the log was closed.
 var ErrClosed = errors.New("audit: the log is closed")
 
@@ -49,6 +55,8 @@ type Log struct {
 	closed bool
 	broken error
 	last   int64
+	// busy is since when the writer is at what it was asked; zero: it waits to be asked.
+	busy time.Time
 }
 
 // request is something that the writer is asked for: a record, or a reopening.
@@ -127,10 +135,13 @@ func (l *Log) Unfinished() []Unfinished { return l.unfinished }
 // Dir is the log's directory.
 func (l *Log) Dir() string { return l.dir }
 
-// Err is why the log is broken, or nil.
+// Err is why the log is broken or stalled, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.broken == nil && !l.busy.IsZero() && time.Since(l.busy) > stalled {
+		return fmt.Errorf("%w for %d s", ErrStalled, int(time.Since(l.busy).Seconds()))
+	}
 	return l.broken
 }
 
@@ -142,16 +153,29 @@ func (l *Log) Last() int64 {
 }
 
 // Close writes what was appended before it, and gives the log back for another writer.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.CloseWithin(context.Background()) }
+
+// CloseWithin is Close for as long as ctx lasts. After that, whether all is written is unknown, and the lock is kept, since the writer may still
+// write.
+func (l *Log) CloseWithin(ctx context.Context) error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		<-l.ended
-		return nil
-	}
+	first := !l.closed
 	l.closed = true
 	l.mu.Unlock()
-	l.queue <- nil
-	<-l.ended
+	if first {
+		select {
+		case l.queue <- nil:
+		case <-ctx.Done():
+			return fmt.Errorf("audit: close: %w: %w", ErrStalled, context.Cause(ctx))
+		}
+	}
+	select {
+	case <-l.ended:
+	case <-ctx.Done():
+		return fmt.Errorf("audit: close: %w: %w", ErrStalled, context.Cause(ctx))
+	}
+	if !first {
+		return nil
+	}
 	return l.lock.Close()
 }

@@ -19,6 +19,8 @@ const (
 	TypeOutcome     Type = "outcome"     // how an exec ended
 	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
 	TypeSandbox     Type = "sandbox"     // a sandbox was made or closed at a caller's wish
+	TypeDrift       Type = "drift"       // what held when it was started or made no longer does
+	TypeVerify      Type = "verify"      // forbidden acts are about to be tried under a plan, or were; or all was read back on demand
 	TypeReload      Type = "reload"      // policy was reloaded, or couldn't be
 	TypeRefused     Type = "refused"     // a connection of a stranger was closed
 	TypeRotate      Type = "rotate"      // the first record of a file that goes on after another
@@ -67,6 +69,14 @@ type Request struct {
 	Language string   `json:"language,omitempty"`
 	Code     *Blob    `json:"code,omitempty"`
 	Inputs   *Blob    `json:"inputs,omitempty"`
+	File     *File    `json:"file,omitempty"`
+}
+
+// File is what was asked to be done with which file. The path is redacted.
+type File struct {
+	Operation policy.FileOperation `json:"operation"`
+	Path      string               `json:"path"`
+	Mode      *int64               `json:"mode,omitempty"`
 }
 
 // Blob stands for bytes.
@@ -109,6 +119,32 @@ type Ending struct {
 	MaxRSSBytes     int64   `json:"maxRSSBytes"`
 	Stdout          *Blob   `json:"stdout,omitempty"`
 	Stderr          *Blob   `json:"stderr,omitempty"`
+	// Content is what a file operation moved.
+	Content *Blob `json:"content,omitempty"`
+	// DeniedCalls are there where they were asked for; DeniedCallsCut says that there were more.
+	DeniedCalls    []DeniedCall `json:"deniedCalls,omitempty"`
+	DeniedCallsCut bool         `json:"deniedCallsCut,omitzero"`
+}
+
+// DeniedCall is a system call that the seccomp filter refused, as often as it was tried.
+type DeniedCall struct {
+	Call string `json:"call"`
+	Nr   int    `json:"nr"`
+	// Args are the arguments that tell such calls apart, as a profile writes them: the family of a socket, the request of an ioctl.
+	Args  []DeniedArg `json:"args,omitempty"`
+	Count int64       `json:"count"`
+	// Errno is what the program got.
+	Errno string `json:"errno"`
+	// Profile is the tightest profile of sandboxd that would allow it, null where none does.
+	Profile *policy.SeccompProfile `json:"profile"`
+	// Remedy says in one sentence what would allow it, or why nothing does.
+	Remedy string `json:"remedy"`
+}
+
+// DeniedArg is one argument.
+type DeniedArg struct {
+	Index int    `json:"index"`
+	Value uint64 `json:"value"`
 }
 
 // Daemon is who writes.

@@ -144,6 +144,8 @@ func Describe(r policy.Request) *Request {
 		described.Language = r.Program.Language
 		described.Code = blob([]byte(r.Program.Code))
 		described.Inputs = blob(r.Program.Inputs)
+	case policy.ActionFile:
+		described.File = &File{Operation: r.File.Operation, Path: redactText(r.File.Path), Mode: r.File.Mode}
 	default:
 		described.Argv = Redact(r.Command.Argv)
 		described.Cwd = r.Command.Cwd

@@ -74,8 +74,10 @@ func (w *writer) gather() (batch []*request, open bool) {
 
 // take records a batch: one write, the early answers, one sync, the others. A batch of notes alone is synced when it is due; an empty batch says that it is.
 func (w *writer) take(batch []*request) {
+	w.busy(time.Now())
+	defer w.busy(time.Time{})
 	numbers := make([]int64, len(batch))
-	err := w.log.Err()
+	err := w.broken()
 	for _, r := range batch {
 		if r.reopen && err != nil {
 			err = w.reopen()
@@ -117,6 +119,19 @@ func answerOf(sequence int64, err error) answer {
 		return answer{0, fmt.Errorf("%w: %w", ErrBroken, err)}
 	}
 	return answer{sequence, nil}
+}
+
+// busy says since when the writer is at work.
+func (w *writer) busy(since time.Time) {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	w.log.busy = since
+}
+
+func (w *writer) broken() error {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.log.broken
 }
 
 // mark says that the log is broken by err, or whole when err is nil.
@@ -263,7 +278,7 @@ func (o Options) withDefaults() Options {
 		o.Now = time.Now
 	}
 	if o.open == nil {
-		o.open = openFile
+		o.open = underFault(openFile)
 	}
 	return o
 }

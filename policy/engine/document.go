@@ -35,12 +35,17 @@ func document(v view) ast.Value {
 			"envNames", texts(v.programEnv),
 			"cwd", ast.String(r.Program.Cwd),
 		),
+		"file", object(
+			"operation", ast.String(r.File.Operation), "path", ast.String(r.File.Path), "mode", id(r.File.Mode),
+			"parents", ast.Boolean(r.File.Parents),
+		),
 		"limits", object(
 			"timeoutSeconds", decimal(limits.TimeoutSeconds),
 			"outputBytes", integer(limits.OutputBytes),
 			"memoryBytes", integer(limits.MemoryBytes),
 			"pids", integer(limits.Pids),
 			"cpu", decimal(limits.CPU),
+			"cpuSeconds", decimal(limits.CPUSeconds),
 			"openFiles", integer(limits.OpenFiles),
 			"fileBytes", integer(limits.FileBytes),
 		),

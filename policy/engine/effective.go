@@ -13,6 +13,7 @@ func (a answer) inForce(request policy.Request) policy.Effective {
 		Network:         request.Network.Defaulted(),
 		Limits:          request.Limits.Defaulted(),
 		OnOutputLimit:   a.effective.OnOutputLimit,
+		ExplainDenials:  a.effective.ExplainDenials,
 	}
 	if a.context {
 		effective.SecurityContext = overlayContext(effective.SecurityContext, a.effective.SecurityContext).Defaulted()
@@ -68,6 +69,7 @@ func overlayLimits(under, over policy.Limits) policy.Limits {
 		MemoryBytes:    named(over.MemoryBytes, under.MemoryBytes),
 		Pids:           named(over.Pids, under.Pids),
 		CPU:            named(over.CPU, under.CPU),
+		CPUSeconds:     named(over.CPUSeconds, under.CPUSeconds),
 		OpenFiles:      named(over.OpenFiles, under.OpenFiles),
 		FileBytes:      named(over.FileBytes, under.FileBytes),
 	}

@@ -163,7 +163,7 @@ func TestActions(t *testing.T) {
 			t.Errorf("%s: %v", request.Action, decision.Reasons)
 		}
 	}
-	for _, action := range []policy.Action{policy.ActionFile, policy.ActionNetwork, "", "Exec"} {
+	for _, action := range []policy.Action{policy.ActionNetwork, "", "Exec"} {
 		request := policy.Request{Action: action, Caller: policy.Caller{UID: 1, Via: "cli"}}
 		if decision := e.Decide(t.Context(), request); decision.Allow || !slices.Contains(rules(decision), "main.action") {
 			t.Errorf("%q: %+v", action, decision)
@@ -229,7 +229,8 @@ func filled() policy.Request {
 	r.Network = policy.NetworkSpec{DefaultAction: "deny", Egress: []policy.EgressRule{{Action: "allow", Target: "example.com", Ports: []int{443}}}}
 	r.Command.Stdin = []byte("in")
 	r.Program = policy.Program{Language: "python", Code: "pass", Inputs: []byte("{}"), Env: map[string]string{"A": "b"}, Cwd: "/work"}
-	r.Limits = policy.Limits{TimeoutSeconds: 1, OutputBytes: 2, MemoryBytes: 3, Pids: 4, CPU: 5, OpenFiles: 6, FileBytes: 7}
+	r.File = policy.File{Operation: policy.FileWrite, Path: "/work/a", Mode: new(int64(0o600)), Parents: true}
+	r.Limits = policy.Limits{TimeoutSeconds: 1, OutputBytes: 2, MemoryBytes: 3, Pids: 4, CPU: 5, OpenFiles: 6, FileBytes: 7, CPUSeconds: 8}
 	return r
 }
 

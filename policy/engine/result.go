@@ -184,7 +184,7 @@ func (a *answer) readEffective(value any) error {
 	if value == nil {
 		return nil
 	}
-	object, err := members(value, "decision.effective", "securityContext", "network", "limits", "onOutputLimit")
+	object, err := members(value, "decision.effective", "securityContext", "network", "limits", "onOutputLimit", "explainDenials")
 	if err != nil {
 		return err
 	}
@@ -203,6 +203,12 @@ func (a *answer) readEffective(value any) error {
 			return fmt.Errorf("decision.effective.onOutputLimit: want one of %v", onLimit)
 		}
 		a.effective.OnOutputLimit = text
+	}
+	if explain, there := object["explainDenials"]; there {
+		var isBool bool
+		if a.effective.ExplainDenials, isBool = explain.(bool); !isBool {
+			return errors.New("decision.effective.explainDenials: want true or false")
+		}
 	}
 	return nil
 }

@@ -62,6 +62,7 @@ func TestWrongShapeDenies(t *testing.T) {
 		"limit of a wrong type":     {`{"allow": true, "reasons": [], "effective": {"limits": {"pids": "1"}}}`, "limits.pids"},
 		"network of a wrong type":   {`{"allow": true, "reasons": [], "effective": {"network": {"defaultAction": "no"}}}`, "network.defaultAction"},
 		"unknown onOutputLimit":     {`{"allow": true, "reasons": [], "effective": {"onOutputLimit": "ignore"}}`, "onOutputLimit: want one of"},
+		"explainDenials is text":    {`{"allow": true, "reasons": [], "effective": {"explainDenials": "yes"}}`, "explainDenials: want true or false"},
 		"accept is text":            {`{"allow": true, "reasons": [], "accept": "cgroup.memory"}`, "decision.accept"},
 		"accept has a star":         {`{"allow": true, "reasons": [], "accept": ["*"]}`, "decision.accept[0]"},
 		"labels are a list":         {`{"allow": true, "reasons": [], "labels": []}`, "decision.labels"},
@@ -110,13 +111,13 @@ decision := {"allow": false, "reasons": []} if input.action != ""
 func TestPolicyMayTighten(t *testing.T) {
 	decision := decideBy(t, `{"allow": true, "reasons": [], "accept": ["cgroup.memory", "cgroup.memory"], "labels": {"team": "a"}, "effective": {
 		"securityContext": {"runAsUser": 1234}, "limits": {"timeoutSeconds": 5, "memoryBytes": 1000000}, "network": {"defaultAction": "deny"},
-		"onOutputLimit": "kill"}}`)
+		"onOutputLimit": "kill", "explainDenials": true}}`)
 	if !decision.Allow {
 		t.Fatal(decision.Reasons)
 	}
 	e := decision.Effective
 	if *e.SecurityContext.RunAsUser != 1234 || !*e.SecurityContext.RunAsNonRoot || e.Limits.TimeoutSeconds != 5 || e.Limits.MemoryBytes != 1000000 ||
-		e.Limits.Pids != 512 || e.OnOutputLimit != "kill" || len(decision.Accept) != 1 || decision.Labels["team"] != "a" {
+		e.Limits.Pids != 512 || e.OnOutputLimit != "kill" || !e.ExplainDenials || len(decision.Accept) != 1 || decision.Labels["team"] != "a" {
 		t.Errorf("%+v", decision)
 	}
 }

@@ -39,9 +39,10 @@ var inputFields = fields(map[string]any{
 		"language": aText, "codeBytes": aNumber, "codeDigest": aText, "inputsBytes": aNumber, "inputsDigest": aText, "envNames": someTexts,
 		"cwd": aText,
 	}),
+	"file": fields(map[string]any{"operation": aText, "path": aText, "mode": anID, "parents": aTruth}),
 	"limits": fields(map[string]any{
-		"timeoutSeconds": aNumber, "outputBytes": aNumber, "memoryBytes": aNumber, "pids": aNumber, "cpu": aNumber, "openFiles": aNumber,
-		"fileBytes": aNumber,
+		"timeoutSeconds": aNumber, "outputBytes": aNumber, "memoryBytes": aNumber, "pids": aNumber, "cpu": aNumber, "cpuSeconds": aNumber,
+		"openFiles": aNumber, "fileBytes": aNumber,
 	}),
 })
 

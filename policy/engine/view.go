@@ -111,6 +111,7 @@ func (e *encoder) seen(v *view) {
 	e.blob(v.inputs)
 	e.texts(v.programEnv)
 	e.text(r.Program.Cwd)
+	e.file(r.File)
 	e.limits(r.Limits)
 }
 
@@ -149,12 +150,22 @@ func (e *encoder) context(c policy.SecurityContext) {
 	}
 }
 
+func (e *encoder) file(f policy.File) {
+	e.text(string(f.Operation))
+	e.text(f.Path)
+	if e.present(f.Mode != nil) {
+		e.number(*f.Mode)
+	}
+	e.present(f.Parents)
+}
+
 func (e *encoder) limits(l policy.Limits) {
 	e.number(int64(math.Float64bits(l.TimeoutSeconds)))
 	e.number(l.OutputBytes)
 	e.number(l.MemoryBytes)
 	e.number(l.Pids)
 	e.number(int64(math.Float64bits(l.CPU)))
+	e.number(int64(math.Float64bits(l.CPUSeconds)))
 	e.number(l.OpenFiles)
 	e.number(l.FileBytes)
 }

@@ -512,7 +512,7 @@ func TestOnlyDirectoriesAreWatched(t *testing.T) {
 			t.Errorf("%s is watched (%v)", path, err)
 		}
 	}
-	if len(list) != 8 {
+	if len(list) != 9 {
 		t.Errorf("%d directories are watched: %v", len(list), list)
 	}
 }

@@ -1,6 +1,6 @@
 # METADATA
 # title: Who asks
-# description: The caller is who the kernel says is at the other end of the socket, or whoever runs the command line.
+# description: The caller is who the kernel says is at the other end of the socket, the owner of a token, or whoever runs the command line.
 package sandboxd.caller
 
 # METADATA

@@ -66,3 +66,23 @@ profiles := concat(", ", data.settings.context.seccomp_localhost_profiles) if co
 # labels:
 #   rule: context.seccompProfile
 profiles := "none" if count(data.settings.context.seccomp_localhost_profiles) == 0
+
+# METADATA
+# title: RuntimeDefault stays what it is
+# description: Nothing is put in its place unless data says so.
+# labels:
+#   rule: context.seccompProfile
+default effective := {}
+
+# METADATA
+# title: What RuntimeDefault means here
+# description: >-
+#   A profile of sandboxd's that is put in the place of RuntimeDefault, such as sandboxd/strict: data, settings.context.seccomp_runtime_default. A
+#   request that names another listed profile gets that one. Go checks that it is tighter.
+# labels:
+#   rule: context.seccompProfile
+effective := {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": profile}}} if {
+	profile := data.settings.context.seccomp_runtime_default
+	profile != ""
+	input.securityContext.seccompProfile.type == "RuntimeDefault"
+}

@@ -40,3 +40,20 @@ test_localhost_without_a_name_is_denied if {
 	denied := context.deny with input as localhost(null)
 	fixture.rules(denied) == {"context.seccompProfile"}
 }
+
+test_profiles_that_relax_are_denied_unless_listed if {
+	every name in ["sandboxd/jit", "sandboxd/gpu"] {
+		denied := context.deny with input as localhost(name) with data.settings.context.seccomp_localhost_profiles as ["sandboxd/strict"]
+		fixture.rules(denied) == {"context.seccompProfile"}
+	}
+}
+
+test_runtime_default_stays_unless_data_says_otherwise if {
+	context.effective == {} with input as fixture.request with data.settings.context.seccomp_runtime_default as ""
+}
+
+test_strict_in_place_of_runtime_default if {
+	wanted := {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "sandboxd/strict"}}}
+	context.effective == wanted with input as fixture.request with data.settings.context.seccomp_runtime_default as "sandboxd/strict"
+	context.effective == {} with input as localhost("sandboxd/jit") with data.settings.context.seccomp_runtime_default as "sandboxd/strict"
+}

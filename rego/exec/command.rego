@@ -29,12 +29,12 @@ proven contains "exec.shape" if {
 }
 
 # METADATA
-# title: A sandbox starts nothing
-# description: It has neither a command nor a program.
+# title: A sandbox and a file operation start nothing of the caller's
+# description: They have neither a command nor a program.
 # labels:
 #   rule: exec.shape
 proven contains "exec.shape" if {
-	input.action == "sandbox"
+	input.action in {"file", "sandbox"}
 	count(input.command.argv) == 0
 	input.program.language == ""
 	input.program.codeBytes == 0

@@ -1,7 +1,7 @@
 # METADATA
 # title: The decision
 # description: >-
-#   The one entrypoint. Each question (caller, context, exec, network, limits) has a folder, whose rules put labels into `proven` and reasons
+#   The one entrypoint. Each question (caller, context, exec, file, network, limits) has a folder, whose rules put labels into `proven` and reasons
 #   into `deny`. A request passes when every label below is proven and nobody speaks against it: a rule that is lost, misspelt or undefined
 #   proves nothing, and so denies.
 package sandboxd
@@ -9,6 +9,7 @@ package sandboxd
 import data.sandboxd.caller
 import data.sandboxd.context
 import data.sandboxd.exec
+import data.sandboxd.file
 import data.sandboxd.limits
 import data.sandboxd.network
 
@@ -36,6 +37,8 @@ required := {
 	"exec.env",
 	"exec.program",
 	"exec.shape",
+	"file.operation",
+	"file.path",
 	"limits.maximum",
 	"main.action",
 	"main.input",
@@ -48,7 +51,7 @@ required := {
 # description: The labels that the questions have proven of this request.
 # labels:
 #   rule: main.proven
-proven := union({caller.proven, context.proven, exec.proven, limits.proven, network.proven, actions, complete})
+proven := union({caller.proven, context.proven, exec.proven, file.proven, limits.proven, network.proven, actions, complete})
 
 # METADATA
 # title: The action is one that this policy knows
@@ -76,7 +79,7 @@ deny contains reason if {
 # description: The reasons of all questions; all are looked at, none hides another.
 # labels:
 #   rule: main.spoken
-spoken := union({caller.deny, context.deny, exec.deny, limits.deny, network.deny, deny})
+spoken := union({caller.deny, context.deny, exec.deny, file.deny, limits.deny, network.deny, deny})
 
 # METADATA
 # title: Required and not proven
@@ -133,7 +136,7 @@ allow if {
 decision := {
 	"allow": allow,
 	"reasons": reasons,
-	"effective": {"onOutputLimit": data.settings.on_output_limit},
+	"effective": object.union({"onOutputLimit": data.settings.on_output_limit, "explainDenials": data.settings.explain_denials}, context.effective),
 	"accept": data.settings.accept,
 	"labels": data.settings.labels,
 }

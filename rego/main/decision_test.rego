@@ -17,7 +17,7 @@ test_empty_input_proves_nothing if {
 }
 
 test_unknown_action_is_denied if {
-	asked := object.union(fixture.request, {"action": "file"})
+	asked := object.union(fixture.request, {"action": "teleport"})
 	decision := sandboxd.decision with input as asked
 	not decision.allow
 	"main.action" in fixture.rules(decision.reasons)

@@ -27,12 +27,14 @@ request := {
 		"envNames": [],
 		"cwd": "",
 	},
+	"file": {"operation": "", "path": "", "mode": null, "parents": false},
 	"limits": {
 		"timeoutSeconds": 60,
 		"outputBytes": 1048576,
 		"memoryBytes": 0,
 		"pids": 512,
 		"cpu": 0,
+		"cpuSeconds": 0,
 		"openFiles": 1024,
 		"fileBytes": 0,
 	},
@@ -44,6 +46,16 @@ program := object.union(request, {
 	"command": {"argv": []},
 	"program": {"language": "python", "codeBytes": 12},
 })
+
+# The request to read a file.
+reading := object.union(request, {
+	"action": "file",
+	"sandbox": "box",
+	"command": {"argv": []},
+	"file": {"operation": "read", "path": "/work/file"},
+})
+
+with_file(file) := object.union(reading, {"file": file})
 
 with_context(context) := object.union(request, {"securityContext": context})
 

@@ -8,7 +8,7 @@ package sandboxd
 # labels:
 #   rule: main.input
 complete contains "main.input" if {
-	object.keys(input) == {"action", "caller", "command", "limits", "network", "program", "sandbox", "securityContext"}
+	object.keys(input) == {"action", "caller", "command", "file", "limits", "network", "program", "sandbox", "securityContext"}
 	object.keys(input.caller) == {"gid", "uid", "via"}
 	object.keys(input.securityContext) == {
 		"allowPrivilegeEscalation", "capabilities", "privileged", "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot",
@@ -18,6 +18,7 @@ complete contains "main.input" if {
 	object.keys(input.securityContext.seccompProfile) == {"localhostProfile", "type"}
 	object.keys(input.network) == {"defaultAction", "egress"}
 	object.keys(input.command) == {"argv", "cwd", "envNames", "stdinBytes", "stdinDigest"}
+	object.keys(input.file) == {"mode", "operation", "parents", "path"}
 	object.keys(input.program) == {"codeBytes", "codeDigest", "cwd", "envNames", "inputsBytes", "inputsDigest", "language"}
-	object.keys(input.limits) == {"cpu", "fileBytes", "memoryBytes", "openFiles", "outputBytes", "pids", "timeoutSeconds"}
+	object.keys(input.limits) == {"cpu", "cpuSeconds", "fileBytes", "memoryBytes", "openFiles", "outputBytes", "pids", "timeoutSeconds"}
 }

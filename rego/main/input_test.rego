@@ -8,7 +8,7 @@ test_every_field_is_needed if {
 		"/action", "/sandbox", "/caller", "/caller/uid", "/caller/gid", "/caller/via", "/securityContext", "/securityContext/privileged",
 		"/securityContext/runAsUser", "/securityContext/capabilities/add", "/securityContext/seccompProfile/localhostProfile", "/network",
 		"/network/defaultAction", "/network/egress", "/command", "/command/argv", "/command/envNames", "/command/cwd", "/command/stdinBytes",
-		"/program", "/program/language", "/program/codeBytes", "/limits", "/limits/pids", "/limits/memoryBytes",
+		"/program", "/file", "/file/path", "/file/mode", "/program/language", "/program/codeBytes", "/limits", "/limits/pids", "/limits/memoryBytes",
 	] {
 		complete := sandboxd.complete with input as json.patch(fixture.request, [{"op": "remove", "path": path}])
 		complete == set()

@@ -164,6 +164,7 @@ var unsafeFiles = map[string]string{
 	"runner/gate_pidfd_linux.go":               "ioctl(PIDFD_GET_INFO) has no wrapper",
 	"runner/launcher_identity_linux.go":        "prctl(PR_SET_NAME) on the thread that re-executes itself",
 	"runner/launcher_signals_linux.go":         "rt_sigaction(2) has no wrapper",
+	"runner/listener_linux.go":                 "ioctl(SECCOMP_IOCTL_NOTIF_…) has no wrapper",
 	"runner/proto.go":                          "the messages are structs that both ends lay out alike",
 	"runner/vfork_linux.go":                    "the raw vfork, and what its child walks",
 	"runner/worker_exec_linux.go":              "the vfork child shares the worker's memory",

@@ -1,12 +1,12 @@
 #include "textflag.h"
 
-// func int80(number uintptr) uintptr
-TEXT ·int80(SB), NOSPLIT, $0-16
+// func int80(number, a, b, c uintptr) uintptr
+TEXT ·int80(SB), NOSPLIT, $0-40
 	MOVQ	number+0(FP), AX
-	XORL	BX, BX
-	XORL	CX, CX
-	XORL	DX, DX
+	MOVQ	a+8(FP), BX
+	MOVQ	b+16(FP), CX
+	MOVQ	c+24(FP), DX
 	INT	$0x80
 	MOVLQSX	AX, AX
-	MOVQ	AX, ret+8(FP)
+	MOVQ	AX, ret+32(FP)
 	RET

@@ -18,6 +18,22 @@ var fileActs = []act{
 	{"open", "PATH", "open for reading", func(args []string) error {
 		return openAndClose(args, unix.O_RDONLY)
 	}},
+	{"read", "PATH", "open a file and read a byte; an empty one answers ENODATA", func(args []string) error {
+		return onPath(args, func(path string) error {
+			fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			n, err := unix.Read(fd, make([]byte, 1))
+			if n == 0 && err == nil {
+				err = unix.ENODATA
+			}
+			return errors.Join(err, unix.Close(fd))
+		})
+	}},
+	{"link", "PATH", "make a hard link to a file, as /work/link", func(args []string) error {
+		return onPath(args, func(path string) error { return unix.Link(path, "/work/link") })
+	}},
 	{"execute", "PATH", "start a program", func(args []string) error {
 		return onPath(args, func(path string) error { return execute(path, path) })
 	}},

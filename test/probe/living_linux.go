@@ -2,10 +2,11 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
-	"io"
 	"os"
-	"sort"
+	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,15 +17,22 @@ import (
 
 // livingActs are what a runaway does. Those that would harm a machine refuse to start where nothing confines them.
 var livingActs = []act{
-	{"fork-tree", "COUNT", "start COUNT processes, every second one in its own session, and wait", func(args []string) error {
-		return counted(args, func(n int) error { return forkTree(n) })
-	}},
+	{"fork-tree", "COUNT [--depth N] [--setsid] [--ignore-term] [--stop]", "start COUNT chains of N processes, each as it is told, and wait", forkTree},
 	{"fork-bomb", "", "fork without end", func([]string) error {
 		if err := requireConfinement(); err != nil {
 			return err
 		}
 		forkBomb()
 		return nil
+	}},
+	{"fork-chase", "[NAME]", "be always a new process: fork, end the parent, go on", func([]string) error {
+		if err := requireConfinement(); err != nil {
+			return err
+		}
+		if _, errno := forkRun(chase); errno != 0 {
+			return errno
+		}
+		return wait()
 	}},
 	{"setsid-runaway", "", "leave a process behind that left the session, blocks every signal and holds stdout; then exit", func([]string) error {
 		_, errno := forkRun(runaway)
@@ -34,30 +42,44 @@ var livingActs = []act{
 		_, errno := forkRun(sleepForever)
 		return orNil(errno)
 	}},
-	{"spin", "", "burn CPU without end", func([]string) error {
-		for {
-		}
+	{"spin", "[THREADS]", "burn CPU without end", func(args []string) error {
+		return counted([]string{argument(args, 0, "1")}, func(n int) error {
+			for range n {
+				go func() {
+					runtime.LockOSThread()
+					for {
+					}
+				}()
+			}
+			return wait()
+		})
 	}},
-	{"sleep", "SECONDS", "wait", func(args []string) error {
-		return counted(args, func(n int) error { time.Sleep(time.Duration(n) * time.Second); return nil })
+	{"sleep", "SECONDS", "wait; a fraction will do", func(args []string) error {
+		return onPath(args, func(text string) error {
+			seconds, err := strconv.ParseFloat(text, 64)
+			if err != nil || seconds < 0 {
+				return fmt.Errorf("want a number from 0, not %q", text)
+			}
+			time.Sleep(time.Duration(seconds * float64(time.Second)))
+			return nil
+		})
 	}},
-	{"stop", "", "stop itself (SIGSTOP)", func([]string) error { return unix.Kill(os.Getpid(), unix.SIGSTOP) }},
+	{"ignore-term", "", "ignore SIGTERM, SIGINT and SIGHUP, say so on stderr, and wait", func([]string) error {
+		signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+		fmt.Fprintln(os.Stderr, "ignoring")
+		return wait()
+	}},
+	{"stop", "[NAME]", "stop itself (SIGSTOP)", func([]string) error { return unix.Kill(os.Getpid(), unix.SIGSTOP) }},
 	{"raise", "SIGNAL", "die by a signal", func(args []string) error {
 		return counted(args, func(n int) error {
 			if err := unix.Kill(os.Getpid(), syscall.Signal(n)); err != nil {
 				return err
 			}
-			select {} // the signal ends us
+			return wait() // the signal ends us
 		})
 	}},
 	{"exit", "STATUS", "end with a status", func(args []string) error {
 		return counted(args, func(n int) error { os.Exit(n); return nil })
-	}},
-	{"print", "BYTES [stderr]", "print that many bytes", func(args []string) error {
-		if len(args) == 2 && args[1] == "stderr" {
-			return counted(args[:1], func(n int) error { return printBytes(os.Stderr, n) })
-		}
-		return counted(args, func(n int) error { return printBytes(os.Stdout, n) })
 	}},
 	{"memory", "BYTES", "allocate and touch memory", func(args []string) error {
 		return counted(args, func(n int) error {
@@ -80,17 +102,13 @@ var livingActs = []act{
 			return printBytes(file, n)
 		})
 	}},
-	{"cat", "", "copy stdin to stdout", func([]string) error {
-		_, err := io.Copy(os.Stdout, os.Stdin)
-		return err
-	}},
-	{"fds", "", "list the open descriptors on stderr", func([]string) error { return listDescriptors() }},
-	{"env", "", "list the environment on stderr", func([]string) error {
-		names := os.Environ()
-		sort.Strings(names)
-		_, err := fmt.Fprintln(os.Stderr, strings.Join(names, "\n"))
-		return err
-	}},
+}
+
+// wait never returns. An empty select would be a deadlock to the runtime, which ends the program for it.
+func wait() error {
+	for {
+		_ = unix.Pause()
+	}
 }
 
 func counted(args []string, do func(n int) error) error {
@@ -120,18 +138,72 @@ func confined(status string) bool {
 	return strings.Contains(status, "\nNoNewPrivs:\t1\n") && strings.Contains(status, "\nSeccomp:\t2\n")
 }
 
-func forkTree(count int) error {
-	for i := range count {
-		run := sleepForever
-		if i%2 == 1 {
-			run = sleepInOwnSession
+// branch is how the processes of a tree are.
+var branch struct {
+	depth                        int
+	ownSession, deaf, standstill bool
+}
+
+func forkTree(args []string) error {
+	set := flag.NewFlagSet("fork-tree", flag.ContinueOnError)
+	set.IntVar(&branch.depth, "depth", 1, "")
+	set.BoolVar(&branch.ownSession, "setsid", false, "")
+	set.BoolVar(&branch.deaf, "ignore-term", false, "")
+	set.BoolVar(&branch.standstill, "stop", false, "")
+	if len(args) == 0 {
+		return errors.New("want COUNT")
+	}
+	if err := set.Parse(args[1:]); err != nil {
+		return err
+	}
+	return counted(args[:1], func(count int) error {
+		for range count {
+			if _, errno := forkRun(grow); errno != 0 {
+				return errno
+			}
 		}
-		if _, errno := forkRun(run); errno != 0 {
-			return errno
+		fmt.Fprintf(os.Stderr, "started %d\n", count)
+		return wait()
+	})
+}
+
+// grow is one process of the tree, and the next below it.
+//
+//go:norace
+//go:nosplit
+func grow() uintptr {
+	for depth := branch.depth; ; depth-- {
+		if branch.deaf {
+			blockSignals()
+		}
+		if branch.ownSession {
+			syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
+		}
+		pid := uintptr(1)
+		if depth > 1 {
+			pid, _, _ = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+		}
+		if pid != 0 {
+			break
 		}
 	}
-	fmt.Fprintf(os.Stderr, "started %d\n", count)
-	select {}
+	if branch.standstill {
+		own, _, _ := syscall.RawSyscall(unix.SYS_GETPID, 0, 0, 0)
+		syscall.RawSyscall(unix.SYS_KILL, own, uintptr(unix.SIGSTOP), 0)
+	}
+	return sleepForever()
+}
+
+// chase goes on in its child, so that no list of processes is ever right for long.
+//
+//go:norace
+//go:nosplit
+func chase() uintptr {
+	for {
+		if pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0); errno == 0 && pid != 0 {
+			return 0
+		}
+	}
 }
 
 //go:norace
@@ -150,13 +222,6 @@ func sleepForever() uintptr {
 	}
 }
 
-//go:norace
-//go:nosplit
-func sleepInOwnSession() uintptr {
-	syscall.RawSyscall(unix.SYS_SETSID, 0, 0, 0)
-	return sleepForever()
-}
-
 // runaway leaves the session, forks again so that it isn't the session's leader either, and stays. Only SIGKILL ends it.
 //
 //go:norace
@@ -169,31 +234,4 @@ func runaway() uintptr {
 		return 0
 	}
 	return sleepForever()
-}
-
-func printBytes(file *os.File, count int) error {
-	block := []byte(strings.Repeat("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcde\n", 1024))
-	for count > 0 {
-		n := min(count, len(block))
-		if _, err := file.Write(block[:n]); err != nil {
-			return err
-		}
-		count -= n
-	}
-	return nil
-}
-
-func listDescriptors() error {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		target, err := os.Readlink("/proc/self/fd/" + entry.Name())
-		if err != nil {
-			continue // the directory's own descriptor, closed by now
-		}
-		fmt.Fprintf(os.Stderr, "%s %s\n", entry.Name(), target)
-	}
-	return nil
 }

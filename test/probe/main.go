@@ -6,6 +6,7 @@
 //
 // Each forbidden act is tried for real: with arguments that would succeed for a program that may. One act prints one JSON line and ends
 // with status 0 whatever the answer was; status 2 means that the act couldn't be tried (unknown name, missing argument).
+// "probe each ACT ARGS -- ACT ARGS" tries one after the other, a line each.
 // The acts that live on (fork-tree, setsid-runaway, spin, …) are for the tests of time-outs, output and tree kill.
 //
 // It is static and needs nothing of the file system, so that it runs in any root.
@@ -51,8 +52,34 @@ func main() {
 	if len(os.Args) < 2 {
 		usage()
 	}
-	name, args := os.Args[1], os.Args[2:]
-	for _, group := range [][]act{fileActs, processActs, kernelActs, networkActs, entryActs, livingActs} {
+	if os.Args[1] != "each" {
+		perform(os.Args[1:])
+		return
+	}
+	if len(os.Args) == 2 {
+		usage()
+	}
+	for rest := os.Args[2:]; len(rest) > 0; {
+		one := rest
+		if at := slices.Index(rest, "--"); at >= 0 {
+			one, rest = rest[:at], rest[at+1:]
+		} else {
+			rest = nil
+		}
+		perform(one)
+	}
+}
+
+// groups are all acts.
+var groups = [][]act{fileActs, processActs, programActs, kernelActs, networkActs, entryActs, livingActs, outputActs}
+
+// perform tries one act and prints its line.
+func perform(words []string) {
+	if len(words) == 0 {
+		usage()
+	}
+	name, args := words[0], words[1:]
+	for _, group := range groups {
 		if i := slices.IndexFunc(group, func(a act) bool { return a.name == name }); i >= 0 {
 			report(name, args, group[i].try(args))
 			return
@@ -84,8 +111,8 @@ func report(name string, args []string, err error) {
 }
 
 func usage() {
-	fmt.Fprintln(os.Stderr, "usage: probe ACT [ARGS]")
-	for _, group := range [][]act{fileActs, processActs, kernelActs, networkActs, entryActs, livingActs} {
+	fmt.Fprintln(os.Stderr, "usage: probe ACT [ARGS]\n       probe each ACT [ARGS] -- ACT [ARGS] …")
+	for _, group := range groups {
 		fmt.Fprintln(os.Stderr)
 		for _, a := range group {
 			fmt.Fprintf(os.Stderr, "  %-38s %s\n", strings.TrimSpace(a.name+" "+a.args), a.about)

@@ -5,18 +5,45 @@ import (
 	"fmt"
 	"net/netip"
 	"sort"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
 var networkActs = []act{
-	{"socket", "FAMILY", "open a socket: " + strings.Join(familyNames(), ", "), func(args []string) error {
-		if len(args) != 1 || families[args[0]] == nil {
-			return fmt.Errorf("want one FAMILY of %s", strings.Join(familyNames(), ", "))
+	{"socket", "FAMILY [TYPE PROTOCOL]", "open a socket, by three numbers or one of " + strings.Join(familyNames(), ", "), func(args []string) error {
+		f, err := family(args)
+		if err != nil {
+			return err
 		}
-		f := families[args[0]]
 		return closing(unix.Socket(f[0], f[1]|unix.SOCK_CLOEXEC, f[2]))
+	}},
+	{"socketpair", "FAMILY [TYPE PROTOCOL]", "the same for a pair", func(args []string) error {
+		f, err := family(args)
+		if err != nil {
+			return err
+		}
+		pair, err := unix.Socketpair(f[0], f[1]|unix.SOCK_CLOEXEC, f[2])
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Close(pair[0]), unix.Close(pair[1]))
+	}},
+	{"resolve", "NAME [ADDRESS:PORT]", "ask a name server, 9.9.9.9:53 unless given, for an address", func(args []string) error {
+		if len(args) == 0 {
+			return errors.New("want NAME")
+		}
+		return onAddress([]string{argument(args, 1, "9.9.9.9:53")}, unix.SOCK_DGRAM, func(fd int, to unix.Sockaddr) error {
+			if err := unix.Sendto(fd, question(args[0]), 0, to); err != nil {
+				return err
+			}
+			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
+				return err
+			}
+			_, _, err := unix.Recvfrom(fd, make([]byte, 512), 0)
+			return err
+		})
 	}},
 	{"connect", "ADDRESS:PORT", "TCP connection", func(args []string) error { return onAddress(args, unix.SOCK_STREAM, unix.Connect) }},
 	{"bind", "ADDRESS:PORT", "TCP bind", func(args []string) error { return onAddress(args, unix.SOCK_STREAM, unix.Bind) }},
@@ -59,6 +86,33 @@ var families = map[string][]int{
 	"netfilter": {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER},
 	"audit":     {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT},
 	"kobject":   {unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_KOBJECT_UEVENT},
+}
+
+// family reads a name of [families], or the three numbers.
+func family(args []string) ([]int, error) {
+	if len(args) == 1 && families[args[0]] != nil {
+		return families[args[0]], nil
+	}
+	if len(args) != 3 {
+		return nil, fmt.Errorf("want three numbers or one FAMILY of %s", strings.Join(familyNames(), ", "))
+	}
+	numbers := make([]int, 3)
+	for i, text := range args {
+		var err error
+		if numbers[i], err = strconv.Atoi(text); err != nil {
+			return nil, fmt.Errorf("%q is no number", text)
+		}
+	}
+	return numbers, nil
+}
+
+// question asks for the IPv4 address of a name (RFC 1035 §4.1).
+func question(name string) []byte {
+	message := []byte{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	for label := range strings.SplitSeq(name, ".") {
+		message = append(append(message, byte(len(label))), label...)
+	}
+	return append(message, 0, 0, 1, 0, 1)
 }
 
 func familyNames() []string {

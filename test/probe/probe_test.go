@@ -40,9 +40,11 @@ func TestUnconfinedActsSucceed(t *testing.T) {
 	file := filepath.Join(dir, "file")
 	for _, args := range [][]string{
 		{"write", file}, {"truncate", file}, {"open", file}, {"symlink", filepath.Join(dir, "link")}, {"mkdir", filepath.Join(dir, "d")},
-		{"list", dir}, {"memfd"}, {"socket", "unix"}, {"kill", "0"}, {"unlink", file}, {"print", "0"}, {"exit", "0"},
+		{"list", dir}, {"memfd"}, {"socket", "unix"}, {"kill", "0"}, {"file", file, "1"}, {"read", file}, {"unlink", file}, {"print", "0"}, {"exit", "0"},
+		{"syscall", "getpid"}, {"syscall", "39"}, {"socket", "1", "1", "0"}, {"socketpair", "unix"}, {"copy-execute", dir}, {"spawn", "/bin/true"},
+		{"sleep", "0.01"},
 	} {
-		if answer, status := probe(t, args...); answer.Refused || status != 0 {
+		if answer, status := probe(t, args...); answer.Act != args[0] && args[0] != "exit" || answer.Refused || status != 0 {
 			t.Errorf("%v: refused by %s%s, status %d; nothing here forbids it", args, answer.Errno, answer.Signal, status)
 		}
 	}
@@ -56,6 +58,10 @@ func TestRefusalsCarryTheErrno(t *testing.T) {
 	}{
 		{[]string{"open", missing}, "ENOENT"},
 		{[]string{"kill", "2147483647"}, "ESRCH"},
+		{[]string{"syscall", "kill", "0x7fffffff", "0"}, "ESRCH"},
+		{[]string{"socket", "63", "1", "0"}, "EAFNOSUPPORT"},
+		{[]string{"read", "/dev/null"}, "ENODATA"},
+		{[]string{"become", "/no/such/program"}, "ENOENT"},
 		{[]string{"seccomp-none"}, "ENOSYS"},
 		{[]string{"connect-unix", "@no-such-abstract-socket"}, "ECONNREFUSED"},
 	} {
@@ -66,10 +72,21 @@ func TestRefusalsCarryTheErrno(t *testing.T) {
 }
 
 func TestUntriedIsNotRefused(t *testing.T) {
-	for _, args := range [][]string{{}, {"no-such-act"}, {"open"}, {"kill", "x"}, {"socket", "no-such-family"}} {
+	for _, args := range [][]string{{}, {"no-such-act"}, {"open"}, {"kill", "x"}, {"socket", "no-such-family"}, {"syscall", "no-such-call"}, {"fork-tree", "1", "--depht", "2"}, {"each"}} {
 		if answer, status := probe(t, args...); answer.Act != "" || status != 2 {
 			t.Errorf("%v = %+v, status %d; want no line and 2", args, answer, status)
 		}
+	}
+}
+
+// Each act of a list has a line of its own, and one that can't be tried ends the list.
+func TestEach(t *testing.T) {
+	command := exec.Command(os.Args[0], "each", "kill", "2147483647", "--", "socket", "unix", "--", "no-such-act", "--", "socket", "unix")
+	command.Env = append(os.Environ(), "PROBE_AS_PROGRAM=1")
+	out, _ := command.Output() // the status is what matters
+	want := `{"act":"kill","args":["2147483647"],"refused":true,"errno":"ESRCH","number":3}` + "\n" + `{"act":"socket","args":["unix"],"refused":false}` + "\n"
+	if string(out) != want || command.ProcessState.ExitCode() != 2 {
+		t.Errorf("%s, status %d; want %s and 2", out, command.ProcessState.ExitCode(), want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"syscall"
 	"unsafe"
 
@@ -36,6 +37,22 @@ func ioUringSetup() error {
 func bpfMapCreate() error {
 	attr := [4]uint32{2 /* BPF_MAP_TYPE_ARRAY */, 4, 4, 1}
 	return call(unix.SYS_BPF, 0 /* BPF_MAP_CREATE */, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))
+}
+
+// executeDescriptor is fexecve(3).
+func executeDescriptor(fd int, argv []string) error {
+	words, err := syscall.SlicePtrFromStrings(argv)
+	if err != nil {
+		return err
+	}
+	env, err := syscall.SlicePtrFromStrings(os.Environ())
+	if err != nil {
+		return err
+	}
+	empty := []byte{0}
+	_, _, errno := syscall.RawSyscall6(unix.SYS_EXECVEAT, uintptr(fd), uintptr(unsafe.Pointer(&empty[0])),
+		uintptr(unsafe.Pointer(&words[0])), uintptr(unsafe.Pointer(&env[0])), unix.AT_EMPTY_PATH, 0)
+	return errno
 }
 
 func call(number, a, b, c uintptr) error {

@@ -1,0 +1,12 @@
+// Package file is one operation on a file of a sandbox, done inside of it by a child that is confined like any other: our own binary in the mode
+// "file" (runner, modes). The daemon never opens a name that something in the sandbox can change under it.
+//
+//	daemon                                          child
+//	argv[2]: Order as JSON                 ──────▶  open the base, resolve the path beneath it, act
+//	write: frames of content, then an end  ──────▶  descriptor 3
+//	read: header, then content             ◀──────  descriptor 3
+//	Result as JSON                         ◀──────  stdout; exit status 0, or 1 with a Fault in it
+//
+// Nothing on the way is followed: no symbolic link, no magic link, no "..", no mount. The base is the root of a mount, from which a directory
+// can't be moved away; so whatever a hostile program renames meanwhile, what is found lies beneath the base.
+package file

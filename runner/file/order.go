@@ -1,0 +1,120 @@
+package file
+
+import (
+	"encoding/json/v2"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The operations.
+const (
+	Read   = "read"
+	Write  = "write"
+	Stat   = "stat"
+	Delete = "delete"
+	List   = "list"
+	Mode   = "mode"
+)
+
+// Descriptor is the number of the one that content goes through; only read and write have it.
+const Descriptor = 3
+
+// Order is what the child is told.
+type Order struct {
+	Operation string `json:"operation"`
+	// Base is the root of a mount of the sandbox; Path is relative to it, without empty parts, "." and "..". It is empty for the base itself.
+	Base string `json:"base"`
+	Path string `json:"path"`
+	// Mode are permission bits, at most 0777: write gives them to the file, or -1 for those that the file has already, else 0644.
+	Mode int `json:"mode"`
+	// Parents has write make the directories that aren't there.
+	Parents bool `json:"parents,omitzero"`
+	// Limit is how many bytes of content may be moved, how many bytes of JSON a list may take.
+	Limit int64 `json:"limit"`
+	// Range is the part that read is for.
+	Range Range `json:"range,omitzero"`
+}
+
+// defaultMode is a new file's.
+const defaultMode = 0o644
+
+// Argument is the order as the child's argument.
+func (o Order) Argument() string {
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(fmt.Sprintf("file: bug: an order has no JSON form: %v; please report it", err))
+	}
+	return string(text)
+}
+
+// parts are the names of a path. Who made the order has looked at it as well; here it is where it counts.
+func (o Order) parts() ([]string, error) {
+	if o.Path == "" {
+		return nil, nil
+	}
+	parts := strings.Split(o.Path, "/")
+	for _, part := range parts {
+		if part == "" || part == "." || part == ".." || strings.ContainsRune(part, 0) {
+			return nil, &Fault{Code: Outside, Message: fmt.Sprintf("%.100q isn't a plain path", o.Path)}
+		}
+	}
+	return parts, nil
+}
+
+// Result is what the child answers.
+type Result struct {
+	// Info is the file's as it was opened, or as it is now after a write or a change of mode.
+	Info *Info `json:"info,omitzero"`
+	// Created says that a write made a file where there was none.
+	Created bool `json:"created,omitzero"`
+	// Bytes of content were moved.
+	Bytes int64 `json:"bytes,omitzero"`
+	// Changed says that the file's size changed while it was read.
+	Changed bool `json:"changed,omitzero"`
+	// Entries are a directory's, in the order of their names; Truncated says that there are more.
+	Entries   []Info `json:"entries,omitempty"`
+	Truncated bool   `json:"truncated,omitzero"`
+	Fault     *Fault `json:"fault,omitzero"`
+}
+
+// Info is what a file is, by lstat(2).
+type Info struct {
+	// Name is set in lists; NameBase64 in its place when it isn't UTF-8.
+	Name       string `json:"name,omitempty"`
+	NameBase64 []byte `json:"nameBase64,omitempty"`
+	Kind       string `json:"kind"`
+	Size       int64  `json:"size"`
+	// Mode are the permission bits in octal: "0644".
+	Mode       string    `json:"mode"`
+	ModifiedAt time.Time `json:"modifiedAt"`
+}
+
+// The kinds.
+const (
+	KindFile      = "file"
+	KindDirectory = "directory"
+	KindLink      = "symbolic link"
+	KindFIFO      = "FIFO"
+	KindSocket    = "socket"
+	KindCharacter = "character device"
+	KindBlock     = "block device"
+	KindUnknown   = "unknown"
+)
+
+// Header comes before the content of a read: the length of its JSON in four bytes, little endian, then the JSON.
+type Header struct {
+	Info Info `json:"info"`
+	// Offset and Length are the part that follows.
+	Offset int64 `json:"offset"`
+	Length int64 `json:"length"`
+	// Part says that it answers a range.
+	Part bool `json:"part,omitzero"`
+}
+
+// Frames are how content is written: each has its length in four bytes, little endian, and that many bytes. One without bytes is the end: a
+// content that ends without it was cut, and no file comes of it.
+const LargestFrame = 256 << 10
+
+// largestHeader bounds what the daemon reads of a header.
+const largestHeader = 4 << 10
