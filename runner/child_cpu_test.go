@@ -56,6 +56,16 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
+// A group that waits for the next exec has counted the one before.
+func TestCPUCountsOneExec(t *testing.T) {
+	s, plan := cpuSandbox(t, time.Hour)
+	first := released(t, s, plan, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done").Wait(context.Background())
+	second := released(t, s, plan, "true").Wait(context.Background())
+	if first.CPUTime <= 0 || second.CPUTime <= 0 || second.CPUTime > first.CPUTime/2 {
+		t.Errorf("a loop took %s, nothing at all %s", first.CPUTime, second.CPUTime)
+	}
+}
+
 // A count that can't be read is no count within the limit.
 func TestCPUUncounted(t *testing.T) {
 	s, plan := cpuSandbox(t, time.Hour)
