@@ -313,6 +313,8 @@ func TestNoDrift(t *testing.T) {
 				"ulimit -n 64; cd /tmp; umask 077; exec 9</etc/passwd; trap '' INT TERM; sleep 0.3",
 				"for i in 1 2 3 4 5 6 7 8 9 10; do (true & true); done",
 				"setsid sleep 60 & sleep 0.1",
+				// Threads that come and go while they are read.
+				"test ! -x /usr/bin/python3 || exec /usr/bin/python3 -c 'import threading\nfor i in range(400): t = threading.Thread(target=int); t.start(); t.join()'",
 				"exec sleep 0.2",
 				"exit 3",
 			} {

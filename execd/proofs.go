@@ -123,27 +123,27 @@ func (p *proofs) remember(plan usedPlan) {
 	p.used = append(kept, plan)
 }
 
-// stale are the plans in use that aren't proven since then.
+// stale are the plans in use that aren't proven since then. One that doesn't hold is tried again and again: nothing runs under it.
 func (p *proofs) stale(since time.Time) []usedPlan {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []usedPlan
 	for _, used := range p.used {
-		if proof, ok := p.known[used.digest]; !ok || proof.At.Before(since) {
+		if proof, ok := p.known[used.digest]; !ok || !proof.held() || proof.At.Before(since) {
 			list = append(list, used)
 		}
 	}
 	return list
 }
 
-// failed says which confinements are known not to hold.
+// failed says which confinements in use are known not to hold. What nobody asks for keeps nobody waiting.
 func (p *proofs) failed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []string
-	for digest, proof := range p.known {
-		if !proof.held() {
-			list = append(list, fmt.Sprintf("plan %s does not hold: %s", digest, failedRows(policy.Verdict{Rows: proof.Failed})))
+	for _, used := range p.used {
+		if proof, ok := p.known[used.digest]; ok && !proof.held() {
+			list = append(list, fmt.Sprintf("plan %s does not hold: %s", used.digest, failedRows(policy.Verdict{Rows: proof.Failed})))
 		}
 	}
 	return list

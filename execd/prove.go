@@ -55,6 +55,7 @@ func (s *Service) prove(ctx context.Context, box *sandbox, plan enforcer.Plan) (
 		}
 	}
 	rows := enforcer.CheckActs(acts, answers)
+	s.proofs.use(plan)
 	proof, err := s.proofs.add(plan.ConfinementDigest(), rows)
 	if err != nil {
 		s.logger.Warn("probes: the proof isn't written down", "error", err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
@@ -141,6 +142,9 @@ func TestVerifyFindsWhatIsNotHeld(t *testing.T) {
 	mustBe(t, reply, OutcomeMismatch)
 	if row := proven(reply); row == nil || row.Held || !strings.Contains(row.Got, "landlock.make_dir") || reply.Bytes.Stdout != 0 {
 		t.Errorf("%+v", reply)
+	}
+	if len(s.troubles()) != 2 || len(s.proofs.stale(time.Now().Add(-time.Hour))) != 2 {
+		t.Errorf("%v, and to be tried again: %v", s.troubles(), s.proofs.stale(time.Now().Add(-time.Hour)))
 	}
 	if got, err := s.Verify(t.Context(), VerifyRequest{}, Self(), false); err != nil || !got.Held {
 		t.Errorf("%+v, %v", got, err)

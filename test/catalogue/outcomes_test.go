@@ -140,18 +140,17 @@ func (x death) tell(t *testing.T, f *fixture, teller string, mark int) {
 	} else {
 		close(done)
 	}
+	defer func() { <-done }() // it reports to this test, also when that gives up
 	var reply execd.Reply
 	switch teller {
 	case "API":
 		reply = x.api(t, f, d, r, box)
 	case "command line":
 		x.commandLine(t, f, d, r, box)
-		<-done
 		return
 	default:
 		reply = x.commandLineJSON(t, f, d, r, box)
 	}
-	<-done
 	x.check(t, d, reply)
 }
 
