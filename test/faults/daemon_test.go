@@ -52,6 +52,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == visitor {
+		visited(os.Args[2:])
+	}
 	var err error
 	if scratch, err = os.MkdirTemp("", "faults"); err == nil {
 		err = os.Chmod(scratch, 0o755) // other users start the binaries too
@@ -59,9 +62,6 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
-	}
-	if len(os.Args) > 1 && os.Args[1] == visitor {
-		visited(os.Args[2:])
 	}
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil { // they wait for clocks and disks, not for processors

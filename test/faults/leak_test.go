@@ -146,6 +146,7 @@ func (d *daemon) kinds(box string) []string {
 // TestNothingLeaks: after many execs of all kinds the daemon has what it had after the first ones, and its memory stays where it was.
 func TestNothingLeaks(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	d := start(t, binaries(t, ""), stateDir(t))
 	box := d.makeSandbox(t)
 	run := func(count int64) {

@@ -25,6 +25,7 @@ func commands(marker string) [][]string {
 
 func TestKillAtAnyMoment(t *testing.T) {
 	needRoot(t)
+	t.Parallel()
 	bin := binaries(t, "")
 	state := stateDir(t)
 	for round := range rounds {

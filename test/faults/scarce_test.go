@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -24,11 +25,13 @@ func TestNoDescriptors(t *testing.T) {
 	d.settles(t)
 	open := d.descriptors(t)
 	outcomes := map[string]int{}
-	for spare := range 40 { // from not even the connection to enough for all
-		limit := unix.Rlimit{Cur: d.free(t, spare), Max: 1 << 12}
+	var idle []net.Conn
+	for spare := range 26 { // from not even the connection to enough for all
+		limit := unix.Rlimit{Cur: fewNumbers, Max: 1 << 12}
 		if err := unix.Prlimit(d.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil); err != nil {
 			t.Fatal(err)
 		}
+		idle = d.spare(t, idle, spare)
 		got := d.patient(t, fmt.Sprintf(`{"command":{"argv":["echo","ran","%s"]}}`, d.marker))
 		switch {
 		case got.err != nil:
@@ -47,6 +50,9 @@ func TestNoDescriptors(t *testing.T) {
 	}
 	if err := unix.Prlimit(d.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1 << 12, Max: 1 << 12}, nil); err != nil {
 		t.Fatal(err)
+	}
+	for _, conn := range idle {
+		conn.Close()
 	}
 	if got := d.exec(t, `"argv":["echo","ran"]`, ""); got.Outcome != "ok" || got.Stdout != "ran\n" {
 		t.Errorf("with descriptors again: %+v\n%s", got, d.log)
@@ -96,22 +102,37 @@ func (d *daemon) entries(t testing.TB) []os.DirEntry {
 
 func (d *daemon) descriptors(t testing.TB) int { return len(d.entries(t)) }
 
-// free is the limit below which so many numbers are free.
-func (d *daemon) free(t testing.TB, spare int) uint64 {
+// fewNumbers is the limit: a little more than the daemon's copy of its launcher needs, which has a number above 64.
+const fewNumbers = 80
+
+// spare has idle connections take all numbers below the limit but so many.
+func (d *daemon) spare(t testing.TB, idle []net.Conn, spare int) []net.Conn {
 	t.Helper()
-	taken := map[int]bool{}
-	for _, entry := range d.entries(t) {
-		if number, err := strconv.Atoi(entry.Name()); err == nil {
-			taken[number] = true
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) { // it accepts and closes when it does
+		free := fewNumbers
+		for _, entry := range d.entries(t) {
+			if number, err := strconv.Atoi(entry.Name()); err == nil && number < fewNumbers {
+				free--
+			}
 		}
-	}
-	limit := 0
-	for ; spare > 0; limit++ {
-		if !taken[limit] {
-			spare--
+		switch {
+		case free == spare:
+			return idle
+		case free > spare:
+			conn, err := net.Dial("unix", d.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			idle = append(idle, conn)
+		case len(idle) > 0:
+			last := len(idle) - 1 // the highest numbers come free first, as they do in life
+			idle[last].Close()
+			idle = idle[:last]
 		}
+		time.Sleep(5 * time.Millisecond) // one at a time
 	}
-	return uint64(limit)
+	t.Errorf("the daemon has never %d numbers to spare", spare)
+	return idle
 }
 
 // settles waits until no sandbox is left: they end in the background.
