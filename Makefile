@@ -14,8 +14,13 @@ ifneq ($(wildcard ../shared/conformance),)
 export SANDBOXD_CONFORMANCE ?= $(abspath ../shared/conformance)
 endif
 
+# Where vm.sh lies, which boots a virtual machine. Without it the tests that need one are left out, by name.
+ifneq ($(wildcard ../shared/testbed/vm.sh),)
+export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
+endif
+
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-user lint bench fuzz fmt clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-user test-vm lint bench fuzz fmt clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +38,7 @@ build-probes: build
 run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-user ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-user test-vm ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -57,6 +62,10 @@ test-catalogue: build-probes
 # The same tests once more without privilege. As an ordinary user `make test` has only this kind.
 test-user: build-probes
 	@test/user.sh $(BIN)
+
+# And in a machine with every cgroup controller and an older kernel.
+test-vm:
+	@test/vm/run.sh "$(SANDBOXD_TESTBED)"
 
 lint: ## gofmt, go vet (both architectures, and the builds with test hooks), golangci-lint
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "gofmt: $$unformatted"; exit 1; }

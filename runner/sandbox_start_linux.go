@@ -128,6 +128,9 @@ func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
 
 // setUp hands the plan over, waits until the launcher has made it, and reads it back.
 func (s *Sandbox) setUp(ctx context.Context) error {
+	if err := s.mayBeKilled(); err != nil {
+		return err
+	}
 	if err := s.link.deadline(time.Now().Add(startLimit)); err != nil {
 		return err
 	}
