@@ -64,7 +64,7 @@ func clientOf(socket string) *http.Client {
 }
 
 func caller() policy.Caller {
-	return policy.Caller{UID: os.Geteuid(), GID: os.Getegid(), PID: os.Getpid(), Via: "cli"}
+	return policy.Caller{UID: os.Geteuid(), GID: os.Getegid(), PID: os.Getpid(), Via: "socket"} // whose sandbox it is
 }
 
 func request(sandbox string, argv ...string) policy.Request {
