@@ -13,7 +13,8 @@ func (p Plan) Equal(o Plan) bool {
 	return p.Tier == o.Tier && p.Identity.equal(o.Identity) && p.Securebits == o.Securebits && p.DropBounding == o.DropBounding &&
 		p.LastCapability == o.LastCapability && p.SetIDs == o.SetIDs && p.SetGroups == o.SetGroups && p.Umask == o.Umask &&
 		slices.Equal(p.RLimits, o.RLimits) && sameRules(p.Landlock, o.Landlock) && sameFilter(p.Seccomp, o.Seccomp) && p.Readback == o.Readback &&
-		(p.Cgroup == nil) == (o.Cgroup == nil) && maps.Equal(p.Cgroup, o.Cgroup) && p.Kill == o.Kill && slices.Equal(p.Degraded, o.Degraded)
+		(p.Cgroup == nil) == (o.Cgroup == nil) && maps.Equal(p.Cgroup, o.Cgroup) && p.Kill == o.Kill && p.CPUTime == o.CPUTime &&
+		slices.Equal(p.Degraded, o.Degraded)
 }
 
 func (i Identity) equal(o Identity) bool {
@@ -26,7 +27,8 @@ func sameRules(a, b landlock.Ruleset) bool {
 }
 
 func sameFilter(a, b seccomp.Filter) bool {
-	return a.Profile == b.Profile && slices.Equal(a.Program, b.Program) && slices.Equal(a.Probes, b.Probes)
+	return a.Profile == b.Profile && slices.Equal(a.Program, b.Program) && slices.Equal(a.Probes, b.Probes) && a.Listener == b.Listener &&
+		(a.Answers == nil) == (b.Answers == nil) && slices.Equal(a.Answers, b.Answers)
 }
 
 // clone shares no memory with the plan.
@@ -35,6 +37,7 @@ func (p Plan) clone() Plan {
 	p.RLimits = slices.Clone(p.RLimits)
 	p.Landlock.Paths, p.Landlock.Ports = slices.Clone(p.Landlock.Paths), slices.Clone(p.Landlock.Ports)
 	p.Seccomp.Program, p.Seccomp.Probes = slices.Clone(p.Seccomp.Program), slices.Clone(p.Seccomp.Probes)
+	p.Seccomp.Answers = slices.Clone(p.Seccomp.Answers)
 	p.Cgroup = maps.Clone(p.Cgroup)
 	p.Degraded = slices.Clone(p.Degraded)
 	return p

@@ -77,7 +77,12 @@ func TestWorkerLostOnTheWay(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
-	context.AfterFunc(ctx, func() { killProcess(int(w.pidfd.Fd())) })
+	killed := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(killed)
+		killProcess(int(w.pidfd.Fd()))
+	})
+	defer func() { <-killed }()
 	inv := testInvocation("echo ran")
 	inv.Cwd = "/"
 	_, err := prepare(ctx, place{}, w, k.back, outsidePlan(), inv, IO{OutputBytes: 1 << 20})

@@ -103,6 +103,7 @@ type daemon struct {
 	// runner is the inode of the launcher's sealed copy.
 	runner uint64
 	ended  chan struct{}
+	began  time.Time
 	client *http.Client
 }
 
@@ -126,16 +127,17 @@ func (o *output) String() string {
 
 var daemons atomic.Int64
 
-// killed are the daemons that have ended.
-var killed pids
+// killed are the daemons that have ended, with the time of it.
+var killed ends
 
-type pids struct{ sync.Map }
+type ends struct{ sync.Map }
 
-func (p *pids) add(pid uint64) { p.Store(pid, true) }
+func (e *ends) add(pid uint64) { e.Store(pid, time.Now()) }
 
-func (p *pids) has(pid uint64) bool {
-	_, there := p.Load(pid)
-	return there
+// before says whether a daemon had ended by then.
+func (e *ends) before(pid uint64, then time.Time) bool {
+	at, there := e.Load(pid)
+	return there && at.(time.Time).Before(then)
 }
 
 // start runs a daemon until its socket answers. Arguments with a "=" before any "-" are of its environment, others flags.
@@ -172,6 +174,7 @@ func prepare(t testing.TB, bin, state string, arguments ...string) *daemon {
 // begin starts it, and waits for nothing.
 func (d *daemon) begin(t testing.TB) {
 	t.Helper()
+	d.began = time.Now()
 	if err := d.Start(); err != nil {
 		t.Fatal(err)
 	}

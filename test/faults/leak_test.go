@@ -34,7 +34,7 @@ type possessions struct {
 	memory int
 }
 
-// count waits until the daemon is at rest, with its pool full, and counts.
+// count waits until the daemon is at rest, with its pool full (two sandboxes, each with a worker), and counts.
 func (d *daemon) count(t *testing.T) possessions {
 	t.Helper()
 	var p possessions
@@ -44,7 +44,7 @@ func (d *daemon) count(t *testing.T) possessions {
 			groups: d.groups(t), descriptors: d.descriptors(t), threads: d.memory(t, "Threads"), memory: d.memory(t, "RssAnon"),
 			goroutines: int(d.metric(t, "go_goroutines")),
 		}
-		if d.metric(t, "sandboxd_sandboxes_ready") == 2 && p.processes == 2 && p.zombies == 0 && settled(p) {
+		if d.metric(t, "sandboxd_sandboxes_ready") == 2 && p.processes == 4 && p.zombies == 0 && settled(p) {
 			return p
 		}
 		if time.Now().After(deadline) {
@@ -192,7 +192,7 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	d.stop(t)
-	for _, group := range deadGroups(t) {
+	for _, group := range deadGroups(t, time.Now()) {
 		if strings.Contains(group, fmt.Sprintf("sandboxd-%d-", d.Process.Pid)) {
 			t.Errorf("left behind: %s", group)
 		}

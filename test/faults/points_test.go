@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // pointCall finds the points in the source, so that none is there that isn't tried.
@@ -228,16 +229,16 @@ func lastTypes(t *testing.T, state string) []string {
 	return types[max(0, len(types)-4):]
 }
 
-// noGroups: the cgroups of the daemons that died are gone once another has started.
+// noGroups: this daemon's start has cleared the groups of all that had ended by then. Daemons of tests beside this one end meanwhile.
 func (d *daemon) noGroups(t *testing.T) {
 	t.Helper()
-	for _, dead := range deadGroups(t) {
+	for _, dead := range deadGroups(t, d.began) {
 		t.Errorf("a group of a daemon that died: %s", dead)
 	}
 }
 
-// deadGroups are the groups of daemons that these tests started and that have ended.
-func deadGroups(t *testing.T) []string {
+// deadGroups are the groups of daemons that these tests started and that had ended by then.
+func deadGroups(t *testing.T, then time.Time) []string {
 	t.Helper()
 	var dead []string
 	for _, pattern := range []string{"/sys/fs/cgroup/sandboxd-*", "/sys/fs/cgroup/*/sandboxd-*"} {
@@ -247,7 +248,7 @@ func deadGroups(t *testing.T) []string {
 		}
 		for _, group := range groups {
 			var pid, start, namespace uint64
-			if _, err := fmt.Sscanf(filepath.Base(group), "sandboxd-%d-%d-%d", &pid, &start, &namespace); err == nil && killed.has(pid) {
+			if _, err := fmt.Sscanf(filepath.Base(group), "sandboxd-%d-%d-%d", &pid, &start, &namespace); err == nil && killed.before(pid, then) {
 				dead = append(dead, group)
 			}
 		}
