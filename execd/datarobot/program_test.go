@@ -25,6 +25,7 @@ import (
 
 // elsewhere are vectors that have no counterpart here: the reason, by the beginning of their id.
 var elsewhere = map[string]string{
+	"ser-coroutine":               "the second line of a warning at the interpreter's end is printed only where something has imported warnings, as the reference has",
 	"env-code-":                   "the code comes in a request, not in a variable",
 	"env-timeout-":                "the wall clock is the daemon's",
 	"env-procs-":                  "the limit of processes is the plan's",
