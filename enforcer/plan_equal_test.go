@@ -14,7 +14,7 @@ func somePlan() Plan {
 		Tier: policy.TierFull, Identity: Identity{1, 2, []int{3}}, Securebits: 0xef, LastCapability: 40, RLimits: []RLimit{{"nofile", 7, 9}},
 		Landlock: landlock.Ruleset{ABI: 6, Paths: []landlock.PathRule{{Path: "/", Access: 1}}, Ports: []landlock.PortRule{{Port: 1, Access: 2}}},
 		Seccomp: seccomp.Filter{Profile: "p", Program: seccomp.Program{{Code: 6, K: 1}},
-			Probes: []seccomp.Probe{{Name: "ptrace", Nr: 101, Args: [6]uint64{1, 2, 3, 4, 5, 6}, Errno: 1}},
+			Probes:   []seccomp.Probe{{Name: "ptrace", Nr: 101, Args: [6]uint64{1, 2, 3, 4, 5, 6}, Errno: 1}},
 			Listener: "l", Answers: seccomp.Program{{Code: 6, K: 2}}},
 		Cgroup: map[string]string{"pids.max": "5"}, Kill: KillCgroup, Degraded: []string{"x"},
 	}
