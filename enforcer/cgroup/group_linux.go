@@ -27,7 +27,7 @@ type Group struct {
 	name        string // of the directory
 	path        string
 	controllers []string
-	killed      atomic.Bool
+	spent       atomic.Bool // it was killed or frozen
 }
 
 // Make makes the group of that name in Base. Its cgroup.procs belongs to owner (-1: to the daemon), and every controller of the host is enabled
@@ -118,9 +118,9 @@ func (g *Group) Path() string { return g.path }
 func (g *Group) Dir() string { return g.name }
 
 // Reusable says whether an empty group is as good as a new one: it has no limits and counts, which stay when all who were in it have left, and
-// was never killed. Into a group that was killed before, the kernel kills who is cloned (6.18: fork compares the group's count of kills with that
+// was never killed or frozen. Into a group that was killed before, the kernel kills who is cloned (6.18: fork compares the group's count of kills with that
 // of the parent's group).
-func (g *Group) Reusable() bool { return len(g.controllers) == 0 && !g.killed.Load() }
+func (g *Group) Reusable() bool { return len(g.controllers) == 0 && !g.spent.Load() }
 
 // FD is the group's directory, open, for CLONE_INTO_CGROUP; it belongs to g.
 func (g *Group) FD() int { return g.fd() }
@@ -156,13 +156,14 @@ func (g *Group) Add(pid int) error { return g.write("cgroup.procs", strconv.Itoa
 // Kill sends SIGKILL to every process in the group and below it, those being forked right now included (cgroup.kill). That it is done is what
 // [Group.WaitEmpty] says, not this.
 func (g *Group) Kill() error {
-	g.killed.Store(true)
+	g.spent.Store(true)
 	return g.write("cgroup.kill", "1")
 }
 
 // Freeze stops (true) or thaws every process in the group and below it.
 func (g *Group) Freeze(frozen bool) error {
 	if frozen {
+		g.spent.Store(true) // nobody else is to be born into it
 		return g.write("cgroup.freeze", "1")
 	}
 	return g.write("cgroup.freeze", "0")

@@ -254,6 +254,32 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
+// A group without controllers may wait for another exec, until it was killed or frozen: what is born into it then isn't as in a new one.
+func TestReusable(t *testing.T) {
+	host, group := makeGroup(t)
+	for name, spend := range map[string]func(*Group) error{
+		"killed": (*Group).Kill,
+		"frozen": func(g *Group) error { return errors.Join(g.Freeze(true), g.Freeze(false)) },
+	} {
+		if name == "frozen" && !host.Freeze {
+			continue
+		}
+		g := leaf(t, group)
+		if got, want := g.Reusable(), len(host.Controllers) == 0; got != want {
+			t.Errorf("new, with controllers %q: %v", host.Controllers, got)
+		}
+		if err := spend(g); err != nil {
+			t.Fatal(err)
+		}
+		if g.Reusable() {
+			t.Errorf("%s, and yet as good as a new one", name)
+		}
+		if err := g.Remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSubRefusesNames(t *testing.T) {
 	_, group := makeGroup(t)
 	for _, name := range []string{"", ".", "..", "a/b", "/", "a\nb"} {
