@@ -18,9 +18,13 @@ func (c *Child) next() error {
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	message := buffer[:n]
-	if n < 4 {
-		return fmt.Errorf("%w: %d bytes of the worker", ErrProtocol, n)
+	return c.hear(buffer[:n])
+}
+
+// hear takes one message of the worker. Whatever it isn't is a protocol error, and the worker's end.
+func (c *Child) hear(message []byte) error {
+	if len(message) < 4 {
+		return fmt.Errorf("%w: %d bytes of the worker", ErrProtocol, len(message))
 	}
 	switch kind := order.Uint32(message); kind {
 	case kindTarget:
