@@ -224,6 +224,7 @@ func (w wireCommon) common(action Action) (Request, *FieldError) {
 		request.SecurityContext = w.SecurityContext.canonicalNames()
 	}
 	var fault *FieldError
+	request.NetworkInherited = w.Network == nil && w.Sandbox != nil
 	if w.Network != nil {
 		if request.Network, fault = w.Network.spec("network"); fault != nil {
 			return Request{}, fault

@@ -28,10 +28,12 @@ type Request struct {
 	Sandbox         string          `json:"sandbox"`
 	SecurityContext SecurityContext `json:"securityContext"`
 	Network         NetworkSpec     `json:"network"`
-	Command         Command         `json:"command"`
-	Program         Program         `json:"program"`
-	File            File            `json:"file,omitzero"`
-	Limits          Limits          `json:"limits"`
+	// NetworkInherited says that nothing was said of the network and a sandbox was named: that sandbox's is meant. Who knows the sandbox fills Network in.
+	NetworkInherited bool    `json:"-"`
+	Command          Command `json:"command"`
+	Program          Program `json:"program"`
+	File             File    `json:"file,omitzero"`
+	Limits           Limits  `json:"limits"`
 }
 
 // Caller is who asks: the peer credentials of the socket (SO_PEERCRED), the owner of the token that came over TCP, or this process when there is

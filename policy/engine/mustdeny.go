@@ -67,6 +67,7 @@ func plainRequests() []policy.Request {
 		{Action: policy.ActionExec, Caller: caller, Command: policy.Command{Argv: []string{"true"}}},
 		{Action: policy.ActionRun, Caller: caller, Program: policy.Program{Language: "python", Code: "pass"}},
 		{Action: policy.ActionSandbox, Caller: caller},
+		{Action: policy.ActionNetwork, Caller: caller, Sandbox: "box"},
 		{Action: policy.ActionFile, Caller: caller, Sandbox: "box", File: policy.File{Operation: policy.FileRead, Path: "/work/file"}},
 	}
 }

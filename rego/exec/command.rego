@@ -29,12 +29,12 @@ proven contains "exec.shape" if {
 }
 
 # METADATA
-# title: A sandbox and a file operation start nothing of the caller's
+# title: A sandbox, its network and a file operation start nothing of the caller's
 # description: They have neither a command nor a program.
 # labels:
 #   rule: exec.shape
 proven contains "exec.shape" if {
-	input.action in {"file", "sandbox"}
+	input.action in {"file", "network", "sandbox"}
 	count(input.command.argv) == 0
 	input.program.language == ""
 	input.program.codeBytes == 0

@@ -26,6 +26,16 @@ test_sandbox_is_proven if {
 	proven == everything
 }
 
+test_network_is_proven if {
+	proven := exec.proven with input as object.union(fixture.with_command({"argv": []}), {"action": "network"})
+	proven == everything
+}
+
+test_network_with_a_command_is_not if {
+	proven := exec.proven with input as object.union(fixture.request, {"action": "network"})
+	not "exec.shape" in proven
+}
+
 test_sandbox_with_a_command_is_not if {
 	proven := exec.proven with input as object.union(fixture.request, {"action": "sandbox"})
 	not "exec.shape" in proven
