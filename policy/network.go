@@ -29,7 +29,7 @@ const (
 )
 
 // mostRules bounds a spec: comparing two takes time in proportion to the square.
-const mostRules = 1000
+const mostRules = 10_000
 
 var networkActions = []string{NetworkDeny, NetworkAllow}
 
@@ -64,6 +64,9 @@ func (s NetworkSpec) Defaulted() NetworkSpec {
 	}
 	return canonical
 }
+
+// Validate says what is wrong with a spec that isn't known to come from a parser: paths begin with "network". Targets must be canonical already.
+func (s NetworkSpec) Validate() error { return orNil(s.check("network")) }
 
 // check says what no NetworkSpec may be, whoever made it.
 func (s NetworkSpec) check(field string) *FieldError {

@@ -82,19 +82,19 @@ func TestParseTarget(t *testing.T) {
 
 func TestParseNetworkFaults(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"egress":[{"target":"a.b"}]}`:                                                                              `network.egress[0].action: missing, want one of deny, allow`,
-		`{"egress":[{"action":"allow"}]}`:                                                                            `network.egress[0].target: missing, want a name, *.name, an address or a prefix`,
-		`{"egress":[{"action":"allow","target":"a.b","ports":[]}]}`:                                                  `network.egress[0].ports: empty; leave it out for all ports, or name them`,
-		`{"egress":[{"action":"allow","target":"a.b","ports":[1,65536]}]}`:                                           `network.egress[0].ports[1]: 65536 is out of range 1..65535`,
-		`{"egress":[{"action":"allow","target":"a.b","ports":[0]}]}`:                                                 `network.egress[0].ports[0]: 0 is out of range 1..65535`,
-		`{"egress":[{"action":"allow","target":"a.b","ports":["443"]}]}`:                                             `network.egress[0].ports[0]: want a whole number, got a string`,
-		`{"egress":[{"action":"allow","target":"169.254.169.254"}]}`:                                                 `network.egress[0].target: 169.254.169.254 is a metadata address and never reachable; remove the rule`,
-		`{"egress":[{"action":"allow","target":"::1"}]}`:                                                             `network.egress[0].target: ::1 is the sandbox itself and never reachable; remove the rule`,
-		`{"egress":[{"action":"allow","target":"0.0.0.0"}]}`:                                                         `network.egress[0].target: 0.0.0.0 is no address and never reachable; remove the rule`,
-		`{"egress":[{"action":"allow","target":"224.0.0.1"}]}`:                                                       `network.egress[0].target: 224.0.0.1 is a multicast address and never reachable; remove the rule`,
-		`{"defaultAction":""}`:                                                                                       `network.defaultAction: unknown value "", want one of deny, allow`,
-		`{"egress":null}`:                                                                                            `network.egress: null isn't a value here; leave the field out instead`,
-		`{"egress":[` + strings.Repeat(`{"action":"deny","target":"a"},`, 1000) + `{"action":"deny","target":"a"}]}`: `network.egress: 1001 rules, at most 1000`,
+		`{"egress":[{"target":"a.b"}]}`:                                    `network.egress[0].action: missing, want one of deny, allow`,
+		`{"egress":[{"action":"allow"}]}`:                                  `network.egress[0].target: missing, want a name, *.name, an address or a prefix`,
+		`{"egress":[{"action":"allow","target":"a.b","ports":[]}]}`:        `network.egress[0].ports: empty; leave it out for all ports, or name them`,
+		`{"egress":[{"action":"allow","target":"a.b","ports":[1,65536]}]}`: `network.egress[0].ports[1]: 65536 is out of range 1..65535`,
+		`{"egress":[{"action":"allow","target":"a.b","ports":[0]}]}`:       `network.egress[0].ports[0]: 0 is out of range 1..65535`,
+		`{"egress":[{"action":"allow","target":"a.b","ports":["443"]}]}`:   `network.egress[0].ports[0]: want a whole number, got a string`,
+		`{"egress":[{"action":"allow","target":"169.254.169.254"}]}`:       `network.egress[0].target: 169.254.169.254 is a metadata address and never reachable; remove the rule`,
+		`{"egress":[{"action":"allow","target":"::1"}]}`:                   `network.egress[0].target: ::1 is the sandbox itself and never reachable; remove the rule`,
+		`{"egress":[{"action":"allow","target":"0.0.0.0"}]}`:               `network.egress[0].target: 0.0.0.0 is no address and never reachable; remove the rule`,
+		`{"egress":[{"action":"allow","target":"224.0.0.1"}]}`:             `network.egress[0].target: 224.0.0.1 is a multicast address and never reachable; remove the rule`,
+		`{"defaultAction":""}`:                                             `network.defaultAction: unknown value "", want one of deny, allow`,
+		`{"egress":null}`:                                                  `network.egress: null isn't a value here; leave the field out instead`,
+		`{"egress":[` + strings.Repeat(`{"action":"deny","target":"a"},`, 10000) + `{"action":"deny","target":"a"}]}`: `network.egress: 10001 rules, at most 10000`,
 	} {
 		if _, err := ParseNetwork([]byte(body)); err == nil || err.Error() != want {
 			t.Errorf("%.100s:\n got %v\nwant %s", body, err, want)

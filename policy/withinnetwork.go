@@ -13,7 +13,8 @@ import (
 // meets in requested no deny before that allow.
 //
 // Names and addresses are never compared with each other: a deny of addresses may concern what a name resolves to. An allow of addresses
-// must lie within an allow of addresses and not merely within the default action, because naming a range is what opens a private one.
+// must lie within an allow of addresses and not merely within the default action, because naming a range is what opens a private one: 10.0.0.0/8
+// is within 10.0.0.0/8 and not within 0.0.0.0/0, which opens nothing private.
 func WithinNetwork(effective, requested NetworkSpec) error {
 	if effective.DenyAll() {
 		return nil
@@ -63,7 +64,7 @@ func (r networkRule) letBy(at int, asked []networkRule, coveredFrom []int) bool 
 
 // networkRule is an egress rule, parsed; the default action is one that holds for everything.
 type networkRule struct {
-	target
+	Target
 	allow      bool
 	everything bool
 	ports      []int // sorted; none is all
@@ -80,7 +81,7 @@ func parseRules(spec NetworkSpec) ([]networkRule, *FieldError) {
 		if fault != nil {
 			return nil, fault
 		}
-		rules = append(rules, networkRule{target: parsed, allow: rule.Action == NetworkAllow, ports: rule.Ports})
+		rules = append(rules, networkRule{Target: parsed, allow: rule.Action == NetworkAllow, ports: rule.Ports})
 	}
 	return append(rules, networkRule{everything: true, allow: spec.DefaultAction == NetworkAllow}), nil
 }
@@ -91,9 +92,9 @@ func (r networkRule) String() string {
 		ports = append(ports, number(float64(port)))
 	}
 	if len(ports) == 0 {
-		return r.target.String()
+		return r.Target.String()
 	}
-	return r.target.String() + " on " + strings.Join(ports, ", ")
+	return r.Target.String() + " on " + strings.Join(ports, ", ")
 }
 
 // covers says that whatever inner matches, r matches. False when unsure.
@@ -103,22 +104,28 @@ func (r networkRule) covers(inner networkRule) bool {
 	}
 	switch {
 	case r.everything:
-		return inner.everything || inner.name != "" || !r.allow
+		return inner.everything || inner.Name != "" || !r.allow
 	case inner.everything:
 		return false
-	case r.name != "" && inner.name != "":
-		return r.coversName(inner.target)
-	case r.name == "" && inner.name == "":
-		return r.prefix.Bits() <= inner.prefix.Bits() && r.prefix.Contains(inner.prefix.Addr())
+	case r.Name != "" && inner.Name != "":
+		return r.coversName(inner.Target)
+	case r.Name == "" && inner.Name == "":
+		return r.Prefix.Bits() <= inner.Prefix.Bits() && r.Prefix.Contains(inner.Prefix.Addr()) && (!r.allow || r.opens(inner.Target))
 	}
 	return false
 }
 
-func (t target) coversName(inner target) bool {
-	if t.wildcard {
-		return strings.HasSuffix(inner.name, "."+t.name) || inner.wildcard && inner.name == t.name
+// opens says that t, which contains inner, opens what inner opens: to name a range is to lie within it.
+func (t Target) opens(inner Target) bool {
+	named := rangeOfPrefix(inner.Prefix)
+	return named.Class == ClassPublic || t.Prefix.Bits() >= named.Prefix.Bits()
+}
+
+func (t Target) coversName(inner Target) bool {
+	if t.Wildcard {
+		return strings.HasSuffix(inner.Name, "."+t.Name) || inner.Wildcard && inner.Name == t.Name
 	}
-	return !inner.wildcard && inner.name == t.name
+	return !inner.Wildcard && inner.Name == t.Name
 }
 
 // disjoint says that nothing matches both. False when unsure: a name and an address, IPv4 and IPv6, which translations tie together.
@@ -129,10 +136,10 @@ func (r networkRule) disjoint(other networkRule) bool {
 	switch {
 	case r.everything || other.everything:
 		return false
-	case r.name != "" && other.name != "":
-		return !r.coversName(other.target) && !other.coversName(r.target)
-	case r.name == "" && other.name == "":
-		return r.prefix.Addr().Is4() == other.prefix.Addr().Is4() && !r.prefix.Overlaps(other.prefix)
+	case r.Name != "" && other.Name != "":
+		return !r.coversName(other.Target) && !other.coversName(r.Target)
+	case r.Name == "" && other.Name == "":
+		return r.Prefix.Addr().Is4() == other.Prefix.Addr().Is4() && !r.Prefix.Overlaps(other.Prefix)
 	}
 	return false
 }
