@@ -82,7 +82,8 @@ var arrows = []arrow{
 	{"runner/...", []string{"runner/...", "enforcer/...", "policy"}},
 	{"enforcer", []string{"enforcer/...", "policy"}},
 	{"enforcer/kerneltest", nil},
-	{"enforcer/...", nil}, // the mechanisms: no policy, not each other
+	{"enforcer/network", []string{"policy"}}, // judges by its words
+	{"enforcer/...", nil},                    // the mechanisms: no policy, not each other
 	{"policy/engine", []string{"policy", "rego"}},
 	{"policy", nil},
 	{"rego", nil},

@@ -1,0 +1,66 @@
+package network
+
+import "net/netip"
+
+// Set is what several rules allow together: those of a sandbox and those of each exec that runs in it. The zero value, of no rules, denies.
+type Set struct{ rules []*Rules }
+
+// All is the set of rules.
+func All(rules ...*Rules) Set { return Set{rules} }
+
+// Name is [Rules.Name]: the first that denies, else the last that allows.
+func (s Set) Name(name string, port uint16) Match {
+	match := Match{Rule: Default, Reason: noRules}
+	for i, rules := range s.rules {
+		match = rules.Name(name, port)
+		match.In = i
+		if !match.Allow {
+			return match
+		}
+	}
+	return match
+}
+
+// Resolvable is [Rules.Resolvable] of all. There may be no port that they allow together, which Name tells.
+func (s Set) Resolvable(name string) Match {
+	match := Match{Rule: Default, Reason: noRules}
+	for i, rules := range s.rules {
+		match = rules.Resolvable(name)
+		match.In = i
+		if !match.Allow {
+			return match
+		}
+	}
+	return match
+}
+
+// Address is [Rules.Address] of all.
+func (s Set) Address(a netip.Addr, port uint16) Match {
+	match := Match{Rule: Default, Reason: noRules}
+	for i, rules := range s.rules {
+		match = rules.Address(a, port)
+		match.In = i
+		if !match.Allow {
+			return match
+		}
+	}
+	return match
+}
+
+// Resolved is [Rules.Resolved] of all: each judges the name once more, since each allowed it by a rule of its own.
+func (s Set) Resolved(name Match, a netip.Addr, port uint16) Match {
+	match := Match{Rule: Default, Reason: noRules}
+	if !name.Allow {
+		return Match{Rule: Closed, Reason: unjudged}
+	}
+	for i, rules := range s.rules {
+		if match = rules.Name(name.name, port); match.Allow {
+			match = rules.Resolved(match, a, port)
+		}
+		match.In = i
+		if !match.Allow {
+			return match
+		}
+	}
+	return match
+}
