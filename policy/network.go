@@ -28,7 +28,7 @@ const (
 	NetworkAllow = "allow"
 )
 
-// mostRules bounds a spec: comparing two takes time in proportion to the square.
+// mostRules bounds a spec: comparing two takes milliseconds, and in the worst of cases time in proportion to the square.
 const mostRules = 10_000
 
 var networkActions = []string{NetworkDeny, NetworkAllow}

@@ -27,39 +27,48 @@ func WithinNetwork(effective, requested NetworkSpec) error {
 	if fault != nil {
 		return fault
 	}
-	// coveredFrom[i] is the index from which on a deny of effective covers deny i of requested.
-	coveredFrom := make([]int, len(asked))
-	for i, deny := range asked {
-		coveredFrom[i] = len(have) + 1
-		for j, ours := range have {
-			if !deny.allow && !ours.allow && ours.covers(deny) {
-				coveredFrom[i] = j + 1
+	if effective.Equal(requested) {
+		return nil
+	}
+	denies := uncovered(have, asked)
+	allows := indexRules(asked)
+	for j, rule := range have {
+		if !rule.allow {
+			continue
+		}
+		by := allows.first(rule, func(theirs networkRule) bool { return theirs.allow })
+		for _, deny := range denies {
+			if deny.index > by {
+				break
+			}
+			if deny.coveredFrom > j && !asked[deny.index].disjoint(rule) {
+				by = len(asked)
 				break
 			}
 		}
-	}
-	for j, rule := range have {
-		if rule.allow && !rule.letBy(j, asked, coveredFrom) {
-			if rule.everything {
-				return faultf("network.defaultAction", "allow in force lets out more than was asked for")
-			}
+		switch {
+		case by < len(asked):
+		case rule.everything:
+			return faultf("network.defaultAction", "allow in force lets out more than was asked for")
+		default:
 			return faultf(element("network.egress", j), "%s lets out more than was asked for", rule)
 		}
 	}
 	return nil
 }
 
-// letBy looks for an allow of asked that covers rule, which is at index at of its own spec, with no deny in the way.
-func (r networkRule) letBy(at int, asked []networkRule, coveredFrom []int) bool {
-	for i, theirs := range asked {
-		if theirs.allow && theirs.covers(r) {
-			return true
-		}
-		if !theirs.allow && coveredFrom[i] > at && !theirs.disjoint(r) {
-			return false
+// askedDeny is a deny of what was asked for: where, and from which place of what is in force on a deny there covers it.
+type askedDeny struct{ index, coveredFrom int }
+
+func uncovered(have, asked []networkRule) []askedDeny {
+	index := indexRules(have)
+	var denies []askedDeny
+	for i, deny := range asked {
+		if !deny.allow {
+			denies = append(denies, askedDeny{i, index.first(deny, func(ours networkRule) bool { return !ours.allow }) + 1})
 		}
 	}
-	return false
+	return denies
 }
 
 // networkRule is an egress rule, parsed; the default action is one that holds for everything.
@@ -130,7 +139,7 @@ func (t Target) coversName(inner Target) bool {
 
 // disjoint says that nothing matches both. False when unsure: a name and an address, IPv4 and IPv6, which translations tie together.
 func (r networkRule) disjoint(other networkRule) bool {
-	if len(r.ports) > 0 && len(other.ports) > 0 && !slices.ContainsFunc(r.ports, func(port int) bool { return slices.Contains(other.ports, port) }) {
+	if len(r.ports) > 0 && len(other.ports) > 0 && !meet(r.ports, other.ports) {
 		return true
 	}
 	switch {
@@ -144,11 +153,28 @@ func (r networkRule) disjoint(other networkRule) bool {
 	return false
 }
 
+// subset and meet take sorted lists.
 func subset(inner, outer []int) bool {
 	for _, port := range inner {
-		if !slices.Contains(outer, port) {
+		at, found := slices.BinarySearch(outer, port)
+		if !found {
 			return false
 		}
+		outer = outer[at+1:]
 	}
 	return true
+}
+
+func meet(a, b []int) bool {
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] == b[0]:
+			return true
+		case a[0] < b[0]:
+			a = a[1:]
+		default:
+			b = b[1:]
+		}
+	}
+	return false
 }
