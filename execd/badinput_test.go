@@ -117,6 +117,12 @@ func TestHTTPErrors(t *testing.T) {
 		{"sandbox with fields", "POST", "/v1/sandboxes", `{"name":"x"}`, nil, 400, "BAD_REQUEST", ""},
 		{"no such sandbox", "GET", "/v1/sandboxes/x", "", nil, 404, "NOT_FOUND", "sandbox"},
 		{"delete no such sandbox", "DELETE", "/v1/sandboxes/x", "", nil, 404, "NOT_FOUND", "sandbox"},
+		{"everything beneath a public suffix", "POST", "/v1/exec", `{"command":{"argv":["true"]},"network":{"egress":[{"action":"deny","target":"*.co.uk"},{"action":"allow","target":"*.github.io"}]}}`, nil,
+			400, "BAD_REQUEST", "network.egress[1].target"},
+		{"everything beneath a public suffix, asked", "POST", "/v1/decide", `{"action":"run","code":"1","network":{"egress":[{"action":"allow","target":"*.co.uk"}]}}`, nil,
+			400, "BAD_REQUEST", "network.egress[0].target"},
+		{"metadata by name", "POST", "/v1/run", `{"code":"1","network":{"egress":[{"action":"allow","target":"metadata.google.internal"}]}}`, nil,
+			400, "BAD_REQUEST", "network.egress[0].target"},
 		{"decide without action", "POST", "/v1/decide", good, nil, 400, "BAD_REQUEST", "action"},
 	} {
 		got := d.do(t, row.method, row.path, row.body, row.header...)

@@ -11,9 +11,9 @@ import (
 // ndjson is the media type of a stream of events.
 const ndjson = "application/x-ndjson"
 
-func (s *Service) postExec(x *exchange) error { return s.start(x, policy.ParseExec) }
+func (s *Service) postExec(x *exchange) error { return s.start(x, ParseExec) }
 
-func (s *Service) postRun(x *exchange) error { return s.start(x, policy.ParseRun) }
+func (s *Service) postRun(x *exchange) error { return s.start(x, ParseRun) }
 
 // start is exec and run: a place in the queue before the body is read, so that what waits costs little; then the walk.
 func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.ExecOptions, error)) error {
@@ -98,7 +98,7 @@ func (s *Service) postDecide(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	request, err := policy.ParseDecide(data)
+	request, err := ParseDecide(data)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,9 @@ type embedded struct {
 }
 
 func (e *embedded) Exec(ctx context.Context, action policy.Action, body []byte, sink execd.Sink, rows bool) (execd.Reply, error) {
-	parse := policy.ParseExec
+	parse := execd.ParseExec
 	if action == policy.ActionRun {
-		parse = policy.ParseRun
+		parse = execd.ParseRun
 	}
 	request, options, err := parse(body)
 	if err != nil {
@@ -28,7 +28,7 @@ func (e *embedded) Exec(ctx context.Context, action policy.Action, body []byte, 
 }
 
 func (e *embedded) Decide(ctx context.Context, body []byte) (execd.DecideReply, error) {
-	request, err := policy.ParseDecide(body)
+	request, err := execd.ParseDecide(body)
 	if err != nil {
 		return execd.DecideReply{}, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd"
-	"github.com/sandboxd/sandboxd/policy"
 )
 
 // profileRecord runs a command once and writes the profile of what it used. It is confined as any other exec: what its filter refuses is refused; what
@@ -54,7 +53,7 @@ func (p *program) profileRecord(ctx context.Context, flags *flagSet, args []stri
 }
 
 func (p *program) record(ctx context.Context, where *place, flags *flagSet, body []byte, out string) (status int, err error) {
-	request, _, err := policy.ParseExec(body)
+	request, _, err := execd.ParseExec(body)
 	if err != nil {
 		return statusOurs, err
 	}

@@ -55,12 +55,13 @@ type spec struct {
 	securityContext, network, limits string
 	timeout                          time.Duration
 	sandbox, cwd                     string
-	env                              list
+	env, networkAllow                list
 }
 
 func (s *spec) register(f *flagSet) {
 	f.StringVar(&s.securityContext, "security-context", "", "Kubernetes container securityContext, as `JSON`, @FILE or a path")
 	f.StringVar(&s.network, "network", "", "network spec, as `JSON`, @FILE or a path")
+	f.Var(&s.networkAllow, "network-allow", "allow `TARGET[:PORT,...]` and deny the rest: a name, *.name, an address or a prefix; again for more")
 	f.StringVar(&s.limits, "limits", "", "limits, as `JSON`, @FILE or a path")
 	f.Func("timeout", "wall-clock `time`, such as 5s; the same as limits.timeoutSeconds", s.setTimeout)
 	f.Var(&s.env, "env", "`NAME=value` in the environment; again for more")
@@ -100,16 +101,11 @@ func (s *spec) common() (common, error) {
 		}
 		body.SecurityContext = data
 	}
-	if s.network != "" {
-		data, err := jsonOrFile("--network", s.network)
-		if err != nil {
-			return body, err
-		}
-		if _, err := policy.ParseNetwork(data); err != nil {
-			return body, fmt.Errorf("--network: %w", err)
-		}
-		body.Network = data
+	network, err := s.parseNetwork()
+	if err != nil {
+		return body, err
 	}
+	body.Network = network
 	limits, err := s.parseLimits()
 	if err != nil {
 		return body, err
