@@ -1,0 +1,103 @@
+package names
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/miekg/dns"
+)
+
+// Server answers the queries of one sandbox.
+type Server struct {
+	config  Config
+	table   *table
+	rate    *bucket
+	denials denials
+	pending chan struct{} // lookups that wait for upstream
+	places  chan struct{} // connections by TCP
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// NewServer checks config.
+func NewServer(config Config) (*Server, error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
+	range6 := config.Range6
+	if !config.AAAA {
+		range6 = netip.Prefix{}
+	}
+	table, err := newTable(config.Range, range6, config.Limits.Names)
+	if err != nil {
+		return nil, err
+	}
+	now := config.Now()
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Server{
+		config: config, table: table,
+		rate:    newBucket(config.Limits.Queries, 2*config.Limits.Queries, now),
+		denials: denials{rate: newBucket(config.Limits.Denials, config.Limits.Denials, now)},
+		pending: make(chan struct{}, config.Limits.Pending), places: make(chan struct{}, config.Limits.Connections),
+		ctx: ctx, cancel: cancel,
+	}, nil
+}
+
+// NameOf is the name that a synthetic address was given to.
+func (s *Server) NameOf(a netip.Addr) (string, bool) { return s.table.name(a) }
+
+// Serve answers on both sockets until Close, and says what ended it before. It closes them. It is called once.
+func (s *Server) Serve(udp *net.UDPConn, tcp *net.TCPListener) error {
+	stop := context.AfterFunc(s.ctx, func() {
+		udp.Close()
+		tcp.Close()
+	})
+	defer stop()
+	var errUDP, errTCP error
+	var both sync.WaitGroup
+	both.Go(func() {
+		errUDP = s.serveUDP(udp)
+		s.cancel()
+	})
+	both.Go(func() {
+		errTCP = s.serveTCP(tcp)
+		s.cancel()
+	})
+	both.Wait()
+	udp.Close()
+	tcp.Close()
+	s.wg.Wait()
+	if errUDP != nil {
+		return errUDP
+	}
+	return errTCP
+}
+
+// Close ends Serve. It doesn't wait for it.
+func (s *Server) Close() { s.cancel() }
+
+// claim takes a place among the lookups that wait for upstream, which finish gives back. Without one the answer is reply.
+func (s *Server) claim(q *query) (reply []byte, ok bool) {
+	select {
+	case s.pending <- struct{}{}:
+		return nil, true
+	default:
+		s.deny(q, q.name, Match{Rule: q.match.Rule, Reason: ReasonPending})
+		return s.reply(q, dns.RcodeRefused), false
+	}
+}
+
+// finish asks upstream.
+func (s *Server) finish(q *query) []byte {
+	defer func() { <-s.pending }()
+	q.upstream = true
+	answer, err := s.config.Resolver.Lookup(s.ctx, q.name)
+	if err != nil {
+		return s.reply(q, dns.RcodeServerFailure)
+	}
+	return s.answer(q, answer)
+}
