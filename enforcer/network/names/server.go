@@ -2,6 +2,7 @@ package names
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -50,31 +51,41 @@ func NewServer(config Config) (*Server, error) {
 // NameOf is the name that a synthetic address was given to.
 func (s *Server) NameOf(a netip.Addr) (string, bool) { return s.table.name(a) }
 
-// Serve answers on both sockets until Close, and says what ended it before. It closes them. It is called once.
-func (s *Server) Serve(udp *net.UDPConn, tcp *net.TCPListener) error {
-	stop := context.AfterFunc(s.ctx, func() {
-		udp.Close()
-		tcp.Close()
-	})
-	defer stop()
-	var errUDP, errTCP error
-	var both sync.WaitGroup
-	both.Go(func() {
-		errUDP = s.serveUDP(udp)
-		s.cancel()
-	})
-	both.Go(func() {
-		errTCP = s.serveTCP(tcp)
-		s.cancel()
-	})
-	both.Wait()
-	udp.Close()
-	tcp.Close()
-	s.wg.Wait()
-	if errUDP != nil {
-		return errUDP
+// Serve answers on all sockets until Close, and says what ended it before. It closes them. It is called once.
+func (s *Server) Serve(udp []*net.UDPConn, tcp []*net.TCPListener) error {
+	closeAll := func() {
+		for _, conn := range udp {
+			conn.Close()
+		}
+		for _, listener := range tcp {
+			listener.Close()
+		}
 	}
-	return errTCP
+	stop := context.AfterFunc(s.ctx, closeAll)
+	defer stop()
+	var loops sync.WaitGroup
+	ended := make(chan error, len(udp)+len(tcp))
+	loop := func(serve func() error) {
+		loops.Go(func() {
+			ended <- serve()
+			s.cancel() // one that ends ends all: half a name server would look like a slow one
+		})
+	}
+	for _, conn := range udp {
+		loop(func() error { return s.serveUDP(conn) })
+	}
+	for _, listener := range tcp {
+		loop(func() error { return s.serveTCP(listener) })
+	}
+	loops.Wait()
+	closeAll()
+	s.wg.Wait()
+	close(ended)
+	var errs []error
+	for err := range ended {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // Close ends Serve. It doesn't wait for it.

@@ -28,7 +28,7 @@ func serve(t testing.TB, s *Server) uint16 {
 		t.Skip("the port that TCP took is another's by UDP: ", err)
 	}
 	served := make(chan error)
-	go func() { served <- s.Serve(udp, tcp) }()
+	go func() { served <- s.Serve([]*net.UDPConn{udp}, []*net.TCPListener{tcp}) }()
 	t.Cleanup(func() {
 		s.Close()
 		if err := <-served; err != nil {
