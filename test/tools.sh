@@ -14,6 +14,14 @@ test -x /usr/bin/python3 || need python3
 command -v setpriv >/dev/null || need util-linux
 command -v setcap >/dev/null || test -x /usr/sbin/setcap || need libcap2-bin
 command -v git >/dev/null || need git
+# The test network, and the clients that are driven through it.
+command -v ip >/dev/null || test -x /usr/sbin/ip || need iproute2
+command -v curl >/dev/null || need curl
+command -v openssl >/dev/null || need openssl
+command -v dig >/dev/null || need bind9-dnsutils
+command -v node >/dev/null || need nodejs
+command -v psql >/dev/null || need postgresql-client
+/usr/bin/python3 -c 'import requests' 2>/dev/null || need python3-requests
 
 if [ ${#packages[@]} -eq 0 ]; then
 	exit 0
