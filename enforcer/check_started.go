@@ -1,7 +1,6 @@
 package enforcer
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -12,7 +11,7 @@ import (
 // CheckStarted compares once more after execve, which is where setuid bits, file capabilities and inherited descriptors act.
 //
 // The target runs by now, perhaps with several threads, perhaps as another program that it executed. What it may change itself isn't compared:
-// its directory, its umask, its signal handlers, descriptors that it opened. What it can't change is compared as at the gate, for every thread.
+// its directory, its umask, its signal mask and handlers, descriptors that it opened. What it can't change is compared as at the gate, for every thread.
 // Limits may have become lower, filters more.
 func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
 	t := &table{rows: make([]policy.Row, 0, mostRows)}
@@ -21,9 +20,6 @@ func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
 	t.everyThread("seccomp.filters", "at least "+strconv.Itoa(filters(p)), s.Threads,
 		func(st procfs.Status) string { return strconv.Itoa(st.SeccompFilters) },
 		func(_ string, st procfs.Status) bool { return st.SeccompFilters >= filters(p) })
-	t.everyThread(signalsBlocked, "not all", s.Threads,
-		func(st procfs.Status) string { return maskText(st.SigBlocked) },
-		func(_ string, st procfs.Status) bool { return st.SigBlocked != allBlocked })
 	t.limits(p, s, func(want, soft, hard int64) bool { return atMost(hard, want) && atMost(soft, hard) })
 	t.place(e, s)
 	t.executable(e, s)
@@ -42,18 +38,6 @@ func (t *table) executable(e Expect, s State) {
 	}
 	t.add("exe", policy.EvidenceKernel, "not the worker's, "+e.WorkerID, s.ExeID, known && s.ExeID != e.WorkerID)
 }
-
-const signalsBlocked = "signals.blocked"
-
-// Transient says whether a verdict of [CheckStarted] fails for nothing but what a running target may cause for a moment: a C library blocks all
-// signals while it starts a thread or a process. Then look again; one that stays so was started with its signals blocked.
-func Transient(v policy.Verdict) bool {
-	failed := v.Failed()
-	return len(failed) > 0 && !slices.ContainsFunc(failed, func(row policy.Row) bool { return !strings.HasPrefix(row.Control, signalsBlocked) })
-}
-
-// StartOnly says whether a row is of what a target may change once it has started: the signals that it blocks.
-func StartOnly(row policy.Row) bool { return strings.HasPrefix(row.Control, signalsBlocked) }
 
 // atMost says whether a limit is as low as another or lower; -1 is unlimited.
 func atMost(limit, bound int64) bool { return bound < 0 || limit >= 0 && limit <= bound }

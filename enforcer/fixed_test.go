@@ -97,7 +97,7 @@ func heldAs(t testing.TB, host Host, sandbox SandboxPlan) held {
 	state := State{
 		Threads: []procfs.Status{{
 			Name: "runner", TGID: 4000, PID: 4000, PPID: 3990, NSPID: []int{4000, 9}, NSSID: []int{4000, 9},
-			UIDs: [4]int{u, u, u, u}, GIDs: [4]int{g, g, g, g}, Groups: slices.Clone(plan.Identity.Groups), Umask: 0o022, SigBlocked: allBlocked,
+			UIDs: [4]int{u, u, u, u}, GIDs: [4]int{g, g, g, g}, Groups: slices.Clone(plan.Identity.Groups), Umask: 0o022,
 			NoNewPrivs: 1, Seccomp: 2, SeccompFilters: 1,
 		}},
 		Namespaces: maps.Clone(namespaces), Root: "/", RootID: "0:60:1", Cwd: "/work", Exe: "/memfd:sandboxd-runner (deleted)", ExeID: "0:1:99",

@@ -125,8 +125,6 @@ func (s *Service) lookAtExec(w *walk) (policy.Verdict, bool) {
 		verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
 	} else {
 		verdict = enforcer.CheckStarted(w.plan, w.child.Expect(), state)
-		// Signals that it blocks by now are its own affair.
-		verdict.Rows = slices.DeleteFunc(verdict.Rows, enforcer.StartOnly)
 	}
 	if !verdict.Held() {
 		s.drifted(w.box, w, &drift{verdict.Failed(), "exec"})

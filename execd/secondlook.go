@@ -34,32 +34,22 @@ func (w *walk) pause(patience time.Duration) bool {
 	}
 }
 
-// longestMoment is how long a target may look as if it had been started with all signals blocked: libraries block them while they start a thread.
-const longestMoment = 250 * time.Millisecond
-
 // checkStarted is the second look. A process that has ended by now has nothing left to hold.
 func (w *walk) checkStarted() error {
-	for patience := time.Millisecond; ; patience *= 2 {
-		state, err := w.observeStarted()
-		if errors.Is(err, os.ErrProcessDone) {
-			return nil
-		}
-		if err != nil {
-			w.verdict.Rows = append(w.verdict.Rows, unread(err))
-			return &mismatchError{fmt.Errorf("read-back after execve: %w", err)}
-		}
-		verdict := enforcer.CheckStarted(w.plan, w.child.Expect(), state)
-		if verdict.Held() {
-			return nil
-		}
-		if !enforcer.Transient(verdict) || patience > longestMoment {
-			w.verdict.Rows = append(w.verdict.Rows, verdict.Failed()...)
-			return &mismatchError{errors.New("read-back after execve: " + failedRows(verdict))}
-		}
-		if !w.pause(patience) {
-			return nil // it is killed for that
-		}
+	state, err := w.observeStarted()
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
 	}
+	if err != nil {
+		w.verdict.Rows = append(w.verdict.Rows, unread(err))
+		return &mismatchError{fmt.Errorf("read-back after execve: %w", err)}
+	}
+	verdict := enforcer.CheckStarted(w.plan, w.child.Expect(), state)
+	if verdict.Held() {
+		return nil
+	}
+	w.verdict.Rows = append(w.verdict.Rows, verdict.Failed()...)
+	return &mismatchError{errors.New("read-back after execve: " + failedRows(verdict))}
 }
 
 // unread is the row of a state that the kernel didn't give: what isn't known doesn't hold.

@@ -199,14 +199,15 @@ func (t *builder) privileges(plan enforcer.Plan) {
 	})
 }
 
-// release is the gate and what follows it. From seccomp on, the filter allows these calls at least: write, read, rt_sigprocmask, execve, execveat, exit_group.
+// release is the gate and what follows it. From seccomp on, the filter allows these calls at least: rt_sigprocmask, write, read, execve, execveat, exit_group.
 func (t *builder) release(inv enforcer.Invocation) {
 	fds := numbers(inv.Extra)
+	// Signals that came meanwhile act only now, under full confinement. It is before the gate, so that the mask with which the target starts is read
+	// back there: once it runs, an empty mask that was left out can't be told from one that it has filled itself.
+	t.add(Step{Name: "sigmask", Nr: unix.SYS_RT_SIGPROCMASK, Args: [6]uint64{uint64(unix.SIG_SETMASK), 0, 0, 8}, Memory: []Memory{{Arg: 1, Bytes: make([]byte, 8)}}})
 	t.add(Step{Name: "ready", Nr: unix.SYS_WRITE, Args: [6]uint64{uint64(fds.gate), 0, readySize}, Memory: []Memory{{Arg: 1, Word: wordReady}}, Want: readySize})
 	// One byte and no more. Two bytes are somebody else's message, none is the daemon's end or its refusal; either way the child dies here.
 	t.add(Step{Name: "gate", Nr: unix.SYS_READ, Args: [6]uint64{uint64(fds.gate), 0, 2}, Memory: []Memory{{Arg: 1, Word: wordGate}}, Want: 1})
-	// Signals that came meanwhile act only now, under full confinement.
-	t.add(Step{Name: "sigmask", Nr: unix.SYS_RT_SIGPROCMASK, Args: [6]uint64{uint64(unix.SIG_SETMASK), 0, 0, 8}, Memory: []Memory{{Arg: 1, Bytes: make([]byte, 8)}}})
 	// What was opened before the gate is what runs. The worker turns this into execve of the path where a descriptor won't do.
 	t.add(Step{
 		Name: "execve", Nr: unix.SYS_EXECVEAT, Args: [6]uint64{uint64(fds.target), 0, 0, 0, unix.AT_EMPTY_PATH},

@@ -63,7 +63,7 @@ var (
 		{"capset", "chdir"}, {"capset", "dumpable"}, {"setresuid", "pdeathsig"}, {"pdeathsig", "parent"}, {"no_new_privs", "landlock.restrict_self"},
 		{"no_new_privs", "seccomp"}, {"landlock.restrict_self", "landlock.close"}, {"landlock.restrict_self", "probe.landlock.fs"},
 		{"landlock.restrict_self", "seccomp"}, {"probe.securebits", "seccomp"}, {"seccomp", "probe.seccomp.unshare"}, {"seccomp", "seccomp.listener"}, {"seccomp.listener", "probe.seccomp.unshare"},
-		{"probe.seccomp.unshare", "ready"}, {"seccomp", "ready"}, {"ready", "gate"}, {"gate", "sigmask"}, {"sigmask", "execve"},
+		{"probe.seccomp.unshare", "ready"}, {"seccomp", "sigmask"}, {"probe.seccomp.unshare", "sigmask"}, {"sigmask", "ready"}, {"ready", "gate"}, {"gate", "execve"},
 	}
 )
 
@@ -85,7 +85,7 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 				t.Errorf("%s at %d, %s at %d", order[0], first, order[1], second)
 			}
 		}
-		if names[0] != "born" || !slices.Equal(names[len(names)-4:], []string{"ready", "gate", "sigmask", "execve"}) {
+		if names[0] != "born" || !slices.Equal(names[len(names)-4:], []string{"sigmask", "ready", "gate", "execve"}) {
 			t.Errorf("begins with %s, ends with %v", names[0], names[len(names)-4:])
 		}
 		capset, filter := slices.Index(names, "capset"), slices.Index(names, "seccomp")

@@ -76,7 +76,7 @@ const exitGate = 120
 //go:nosplit
 func (s *spawner) spawn() (pid int, errno syscall.Errno) {
 	// A signal that came to the child before execve would run this process's handler in this process's memory. (CLONE_CLEAR_SIGHAND takes
-	// the handlers away as well; the mask also keeps what comes at the gate until the child is confined.)
+	// the handlers away as well; the mask also keeps what comes until the child is confined.)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&s.every)), uintptr(unsafe.Pointer(&s.mask)), 8, 0, 0)
 	child, failed := cloneVM(uintptr(unsafe.Pointer(&s.args)), unsafe.Sizeof(s.args))
 	if child == 0 && failed == 0 {

@@ -31,5 +31,7 @@ var secondLookRows = []row{
 	{id: "A25", what: "a script", run: []string{"SHOW/script", "one", "two"}, stdout: "SHOW/script one two\n"},
 	{id: "A25", what: "a script of a script", run: []string{"SHOW/script-of-script"}, stderr: plain},
 	{id: "A25", what: "a script that a program becomes by a descriptor", run: []string{"PROBE", "become-fd", "SHOW/script"}, stdout: "/dev/fd/"},
+	{id: "A25", what: "a program that blocks every signal, which isn't one that was started so", run: []string{"PROBE", "deaf", "700"}, stdout: `"refused":false`,
+		readBack: "signals.blocked"},
 	{id: "A25", what: "a vfork child that is a script", run: []string{"PROBE", "spawn", "SHOW/script"}, stdout: "SHOW/script\n"},
 }

@@ -69,6 +69,14 @@ var livingActs = []act{
 		fmt.Fprintln(os.Stderr, "ignoring")
 		return wait()
 	}},
+	{"deaf", "MILLISECONDS", "block all 64 signals by the call itself, as no library does, and wait", func(args []string) error {
+		return counted(args, func(n int) error {
+			runtime.LockOSThread()
+			blockSignals()
+			until := unix.NsecToTimespec(int64(n) * 1e6)
+			return unix.Nanosleep(&until, nil)
+		})
+	}},
 	{"stop", "[NAME]", "stop itself (SIGSTOP)", func([]string) error { return unix.Kill(os.Getpid(), unix.SIGSTOP) }},
 	{"raise", "SIGNAL", "die by a signal", func(args []string) error {
 		return counted(args, func(n int) error {
