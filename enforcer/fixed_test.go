@@ -48,12 +48,12 @@ func fixedRoot() mount.Root {
 
 func fixedSandbox() SandboxPlan {
 	worker := Identity{UID: 200000, GID: 200000}
-	return SandboxPlan{Namespaces: []string{"ipc", "mnt", "net", "pid", "uts"}, Root: fixedRoot(), Worker: worker, Outside: worker, Child: Identity{UID: 200001, GID: 200001}}
+	return SandboxPlan{Namespaces: []string{"cgroup", "ipc", "mnt", "net", "pid", "uts"}, Root: fixedRoot(), Worker: worker, Outside: worker, Child: Identity{UID: 200001, GID: 200001}}
 }
 
 func ordinarySandbox() SandboxPlan {
 	inside := Identity{UID: InsideID, GID: InsideID}
-	return SandboxPlan{Namespaces: []string{"ipc", "mnt", "net", "pid", "uts", "user"}, Root: fixedRoot(), Worker: inside, Child: inside,
+	return SandboxPlan{Namespaces: []string{"cgroup", "ipc", "mnt", "net", "pid", "uts", "user"}, Root: fixedRoot(), Worker: inside, Child: inside,
 		Outside: Identity{UID: 1234, GID: 1235}, Degraded: []string{"ids.separate: one uid"}}
 }
 

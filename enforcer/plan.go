@@ -9,7 +9,8 @@ import (
 
 // SandboxPlan is one local sandbox: its namespaces, its root and its ids. The launcher makes it before anything else of the sandbox runs.
 type SandboxPlan struct {
-	// Namespaces are the names of the new ones: "mnt", "pid", "ipc", "uts", "net", and "user" when the daemon isn't root.
+	// Namespaces are the names of the new ones: "mnt", "pid", "ipc", "uts", "net", "cgroup" where the kernel has it, and "user" when the daemon
+	// isn't root.
 	Namespaces []string `json:"namespaces"`
 	Hostname   string   `json:"hostname"`
 	// Root is the file system that the sandbox sees, whole.

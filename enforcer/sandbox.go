@@ -29,6 +29,9 @@ const minTmpfs = 64 << 10
 // BuildSandbox makes a spec concrete for this host, or refuses with a [*RefusedError].
 func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 	plan := SandboxPlan{Namespaces: []string{"ipc", "mnt", "net", "pid", "uts"}, Hostname: s.Hostname, Worker: s.Worker, Child: s.Child, Outside: s.Worker}
+	if _, there := h.Namespaces["cgroup"]; there { // CONFIG_CGROUPS; else there is no path to hide either
+		plan.Namespaces = append([]string{"cgroup"}, plan.Namespaces...)
+	}
 	if h.UID != 0 {
 		if !h.UserNamespaces {
 			return SandboxPlan{}, &RefusedError{Field: "sandbox", Message: "an ordinary user needs a user namespace for a sandbox, and this kernel refuses one",

@@ -31,10 +31,10 @@ func (s *Sandbox) place() (place, error) {
 	state := s.State()
 	at := place{
 		namespaces: state.Namespaces, root: state.Root, rootID: state.RootID, workerID: state.ExeID,
-		parent: s.config.Cgroup, groups: &s.groups, worker: s.config.Plan.Outside.UID,
+		parent: s.root, groups: &s.groups, worker: s.config.Plan.Outside.UID,
 	}
 	if at.parent != nil {
-		at.workers = at.parent.Path()
+		at.workers = s.workersGroup.Path()
 	}
 	return at, nil
 }

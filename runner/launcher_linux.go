@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -41,6 +42,7 @@ func RunLauncher(args []string) int {
 	}{
 		{"descriptors", l.descriptors},
 		{"plan", l.receive},
+		{"cgroup", l.cgroup},
 		{"loopback", loopback},
 		{"hostname", l.hostname},
 		{"root", l.root},
@@ -125,6 +127,15 @@ func readAll(fd int) ([]byte, error) {
 		done += n
 	}
 	return data, nil
+}
+
+// cgroup makes the group that this process is in the root of all that the sandbox sees: /proc/PID/cgroup says where somebody is from there, and
+// nothing of the host's own paths. The thread is the one that executes, so that its namespaces are what all of the sandbox gets.
+func (l *launcher) cgroup() error {
+	if !slices.Contains(l.plan.Namespaces, "cgroup") {
+		return nil
+	}
+	return os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_NEWCGROUP))
 }
 
 // loopback brings "lo" up: programs talk to themselves through it.

@@ -17,7 +17,7 @@ import (
 func TestLauncherEveryStepIsMissed(t *testing.T) {
 	t.Setenv(sabotageVariable, "")
 	startSandbox(t, testConfig(t))
-	steps := []string{"hostname", "root", "probe", "identity", "execute", "signals", "plan",
+	steps := []string{"cgroup", "hostname", "root", "probe", "identity", "execute", "signals", "plan",
 		"identity.bounding", "identity.capabilities", "identity.ambient", "identity.no_new_privs"}
 	if os.Geteuid() == 0 {
 		steps = append(steps, "identity.ids")

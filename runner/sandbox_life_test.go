@@ -20,6 +20,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer"
 )
 
 // TestSandboxCloseEndsAll: when Close returns, everything in it has ended, what ignores signals in a session of its own too.
@@ -432,37 +434,59 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestSandboxCgroup: launcher and workers are in the sandbox's group from their first instruction, and the group is gone with the sandbox.
+// TestSandboxCgroup: launcher and workers are in the sandbox's group, from their first instruction or, where the kernel lets nobody cross the root
+// of a cgroup namespace, before anything is started; what an exec sees of its place says nothing of the host; and the group is gone with the sandbox.
 func TestSandboxCgroup(t *testing.T) {
 	host := testHost(t).Cgroup
-	if host.Base == "" {
+	if host.Base == "" || !host.Kill {
 		t.Skip("no usable version 2 hierarchy: " + host.Why)
 	}
-	group, err := host.Make(fmt.Sprint("sandboxd-test-", os.Getpid()), -1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := testConfig(t)
-	config.Cgroup = group
-	s := startSandbox(t, config)
-	w, err := s.worker(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pid := range []int{s.PID(), w.pid} {
-		data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil || !strings.Contains(string(data), "0::"+group.Path()+"/workers\n") {
-			t.Errorf("process %d is in %q, %v, want %s/workers", pid, data, err, group.Path())
+	for _, test := range []struct {
+		delegate      bool
+		below, inside string
+	}{{false, "", "/../exec-"}, {true, "/sandbox", "/exec-"}} {
+		if host.NSDelegate && !test.delegate {
+			continue
 		}
-	}
-	s.dropWorker(w)
-	path := filepath.Join(host.Mount, group.Path())
-	if _, err := os.Stat(path); err != nil {
-		t.Fatal(err)
-	}
-	closeSandbox(t, s)
-	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the group is left: %v", err)
+		config := testConfig(t)
+		group, err := host.Make(fmt.Sprint("sandboxd-test-", os.Getpid()), config.Plan.Outside.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Cgroup, config.Host.Cgroup.NSDelegate = group, test.delegate
+		s := startSandbox(t, config)
+		w, err := s.worker(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := group.Path() + test.below
+		for _, pid := range []int{s.PID(), w.pid} {
+			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+			if err != nil || !strings.Contains(string(data), "0::"+want+"/workers\n") {
+				t.Errorf("process %d is in %q, %v, want %s/workers", pid, data, err, want)
+			}
+		}
+		s.dropWorker(w)
+		plan := testPlan(t, s)
+		plan.Kill, plan.Cgroup = enforcer.KillCgroup, map[string]string{}
+		c := prepared(t, s, plan, testInvocation("cat /proc/self/cgroup"))
+		if expect := c.Expect().Cgroup; !strings.HasPrefix(expect, want+"/exec-") {
+			t.Errorf("the exec is to be in %s", expect)
+		}
+		if err := errors.Join(c.Release(), c.Started(context.Background())); err != nil {
+			t.Fatal(err)
+		}
+		if exit := c.Wait(context.Background()); !strings.Contains(string(exit.Stdout.Data), "0::"+test.inside) || strings.Contains(string(exit.Stdout.Data), "sandboxd") {
+			t.Errorf("an exec sees %q, want 0::%s", exit.Stdout.Data, test.inside)
+		}
+		path := filepath.Join(host.Mount, group.Path())
+		if _, err := os.Stat(path); err != nil {
+			t.Fatal(err)
+		}
+		closeSandbox(t, s)
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the group is left: %v", err)
+		}
 	}
 }
 

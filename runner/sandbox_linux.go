@@ -49,9 +49,9 @@ type Sandbox struct {
 	verdict policy.Verdict
 	process *os.Process
 	link    *link
-	// workersGroup is the leaf below Config.Cgroup, nil without one.
-	workersGroup *cgroup.Group
-	// groups below Config.Cgroup wait for execs.
+	// root is the group that launcher, workers and execs have in common, and workersGroup the leaf of the first two; nil without Config.Cgroup.
+	root, workersGroup *cgroup.Group
+	// groups below root wait for execs.
 	groups groups
 	// slots has room for MaxWorkers: who holds one may have a worker.
 	slots chan struct{}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer/cgroup"
 )
 
 // listen hears what the launcher says, until it says no more or ends. Then the sandbox is over, whatever the reason: everything in it is
@@ -111,8 +113,10 @@ func (s *Sandbox) removeGroups(ctx context.Context) error {
 	}
 	s.groups.close()
 	err := s.config.Cgroup.Destroy(ctx)
-	if s.workersGroup != nil {
-		err = errors.Join(err, s.workersGroup.Remove()) // gone by now; it closes ours
+	for _, group := range []*cgroup.Group{s.workersGroup, s.root} { // gone by now; it closes ours
+		if group != nil && group != s.config.Cgroup {
+			err = errors.Join(err, group.Remove())
+		}
 	}
 	return err
 }

@@ -105,6 +105,9 @@ func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
 	plan := s.config.Plan
 	attributes := &syscall.SysProcAttr{Setsid: true}
 	for _, name := range plan.Namespaces {
+		if name == "cgroup" {
+			continue // the launcher's own step, when it is in its group: clone(2) would take the daemon's for the root
+		}
 		flag, ok := namespaceFlags[name]
 		if !ok {
 			return nil, fmt.Errorf("sandbox: namespace %q", name)
@@ -117,11 +120,11 @@ func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
 		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 	}
 	if s.config.Cgroup != nil {
-		var err error
-		if s.workersGroup, err = s.config.Cgroup.Sub("workers", -1, true); err != nil {
+		first, err := s.makeGroups()
+		if err != nil {
 			return nil, err
 		}
-		attributes.UseCgroupFD, attributes.CgroupFD = true, s.workersGroup.FD()
+		attributes.UseCgroupFD, attributes.CgroupFD = true, first.FD()
 	}
 	return attributes, nil
 }
@@ -143,6 +146,9 @@ func (s *Sandbox) setUp(ctx context.Context) error {
 		return err
 	}
 	if err := s.link.deadline(time.Time{}); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
 		return err
 	}
 	fault("sandbox.made")

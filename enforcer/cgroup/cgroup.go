@@ -32,6 +32,8 @@ type Host struct {
 	// Kill: cgroup.kill is there (5.14). Freeze: cgroup.freeze is there.
 	Kill   bool `json:"kill"`
 	Freeze bool `json:"freeze"`
+	// NSDelegate: the kernel lets nobody cross the root of his cgroup namespace (cgroup-v2.rst, "Delegation"); systemd mounts it so.
+	NSDelegate bool `json:"nsDelegate"`
 	// Swap: memory.swap.max is there, where the memory controller is.
 	Swap bool `json:"swap"`
 	// Why says why Base is empty or Controllers lacks one, for doctor.

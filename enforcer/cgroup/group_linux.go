@@ -42,7 +42,7 @@ func (h Host) Make(name string, owner int) (*Group, error) {
 		return nil, err
 	}
 	defer base.dir.Close()
-	if err := base.enable(); err != nil {
+	if err := base.Enable(); err != nil {
 		return nil, err
 	}
 	return base.Sub(name, owner, false)
@@ -64,7 +64,7 @@ func (g *Group) Sub(name string, owner int, leaf bool) (*Group, error) {
 		err = unix.Fchownat(sub.fd(), "cgroup.procs", owner, -1, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err == nil && !leaf {
-		err = sub.enable()
+		err = sub.Enable()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cgroup %s: %w", sub.path, err), sub.Remove())
@@ -90,8 +90,8 @@ func (g *Group) openSub(name string) (*Group, error) {
 	return &Group{dir: os.NewFile(uintptr(fd), full), name: full, path: path.Join(g.path, name), controllers: g.controllers}, nil
 }
 
-// enable makes the controllers available to children. One write for each: a write with several is refused whole.
-func (g *Group) enable() error {
+// Enable makes the controllers available to children of a group that has no process itself. One write for each: a write with several is refused whole.
+func (g *Group) Enable() error {
 	if len(g.controllers) == 0 {
 		return nil
 	}

@@ -23,7 +23,7 @@ func ProbeHost(mounts []Mount, own, name string) Host {
 		host.Why = "no version 2 hierarchy is mounted"
 		return host
 	}
-	host.Mount = unified.Target
+	host.Mount, host.NSDelegate = unified.Target, slices.Contains(unified.Options, "nsdelegate")
 	var reasons []string
 	for _, group := range candidates(*unified, own) {
 		dir, ok := directory(*unified, group)

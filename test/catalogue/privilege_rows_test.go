@@ -1,5 +1,14 @@
 package catalogue
 
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// ownGroup is a line of /proc/PID/cgroup that says nothing of the host: the root of the reader's namespace, or an exec's group beside or below it.
+var ownGroup = regexp.MustCompile(`^[0-9]+:[^:]*:/((\.\./)?exec-[0-9]+)?\n$`)
+
 // privilegeRows are attempts on other programs, the launcher, the daemon and the machine's own files: A1, A2, A17 to A21, A26 to A30.
 var privilegeRows = []row{
 	{id: "A1", what: "the launcher's binary overwritten (CVE-2019-5736)", beside: true, try: `
@@ -65,6 +74,16 @@ var privilegeRows = []row{
 		kill HOST                        → ESRCH
 		ptrace HOST                      → EPERM
 		setns HOST                       → ENOENT`, readBack: "namespaces.pid"},
+	{id: "A21", what: "the paths of the host's cgroups", run: []string{"cat", "/proc/self/cgroup"}, readBack: "namespaces.cgroup", also: func(t *testing.T, a *answer) {
+		for line := range strings.Lines(string(a.stdout)) {
+			if !ownGroup.MatchString(line) {
+				t.Errorf("it sees %q", line)
+			}
+		}
+		if len(a.stdout) == 0 {
+			t.Error("nothing was read")
+		}
+	}},
 	{id: "A21", what: "the daemon's environment is nobody else's", run: []string{"PROBE", "env"}, stderr: "!CANARY"},
 	{id: "A26", what: "capabilities asked for", body: `"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`, run: []string{"PROBE", "status"},
 		outcome: "denied securityContext.capabilities.add"},
