@@ -35,10 +35,12 @@ func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error)
 		}
 	}
 	root.Mounts = append(root.Mounts,
-		tmpfs("/dev/shm", s.TmpBytes, 0o1777, child, "nodev", "noexec", "nosuid"),
-		tmpfs("/tmp", s.TmpBytes, 0o1777, child, "nodev", "nosuid"),
-		// Every exec of a sandbox works here, under whichever uid policy gave it.
-		tmpfs("/work", s.WorkBytes, 0o777, child, "nodev", "nosuid"))
+		tmpfs("/dev/shm", s.TmpBytes, 0o1777, owner, "nodev", "noexec", "nosuid"),
+		tmpfs("/tmp", s.TmpBytes, 0o1777, owner, "nodev", "nosuid"),
+		// Every exec of a sandbox works here, under whichever uid policy gave it. Who has another can't take away the files of others, for the sticky
+		// bit; the sandbox's own uid, with which its client's file operations come too, owns the directory and can. It isn't root's, since git and
+		// others refuse a directory that is somebody else's.
+		tmpfs("/work", s.WorkBytes, 0o1777, child, "nodev", "nosuid"))
 	if h.LandlockABI > 0 { // else it would be one more place to write to, and nothing to prove
 		root.Mounts = append(root.Mounts, tmpfs(landlock.ProbeDir, minTmpfs, 0o777, child, "nodev", "noexec", "nosuid"))
 		for _, name := range []string{"/file", "/dir/file"} {

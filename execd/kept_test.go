@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
 func TestSandboxesLiveUntilDeleted(t *testing.T) {
@@ -60,6 +61,32 @@ func TestSandboxesLiveUntilDeleted(t *testing.T) {
 	}
 	if got := d.do(t, "GET", "/v1/sandboxes/"+other.ID, ""); got.status != 200 {
 		t.Errorf("the other: %d %s", got.status, got.body)
+	}
+}
+
+// TestUsersOfOneSandbox: execs under different uids share a sandbox's directories, and none takes away what another's uid left there.
+func TestUsersOfOneSandbox(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root)
+	d := serve(t, testConfig(t))
+	box := d.makeSandbox(t)
+	in := func(uid int, script string) Reply {
+		body, err := json.Marshal(map[string]any{
+			"sandbox": box.ID, "command": map[string]any{"argv": []string{"sh", "-c", script}},
+			"securityContext": map[string]any{"runAsUser": uid, "runAsGroup": uid},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.do(t, "POST", "/v1/exec", string(body)).reply(t)
+	}
+	for _, dir := range []string{"/work", "/tmp", "/dev/shm"} {
+		mustBe(t, in(70_001, "echo first > "+dir+"/file && mkdir "+dir+"/dir && umask 0 && echo shared > "+dir+"/shared"), OutcomeOK)
+		reply := in(70_002, "cd "+dir+" && echo second > other && cat file && echo more >> shared; rm -f file; rmdir dir; mv file away; mv other file; ls")
+		stdout, stderr := reply.Output()
+		if want := "first\ndir\nfile\nother\nshared\n"; string(stdout) != want || strings.Count(string(stderr), "not permitted") != 4 {
+			t.Errorf("%s: %q %q, want %q and four refusals", dir, stdout, stderr, want)
+		}
+		mustBe(t, in(70_001, "cd "+dir+" && rm file shared && rmdir dir"), OutcomeOK)
 	}
 }
 
