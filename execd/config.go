@@ -31,6 +31,8 @@ type Config struct {
 	RunnerPath string
 	// Show are the host's directories and files that sandboxes see, read-only; empty: found by default.
 	Show []string
+	// Private are files and directories of ours besides those above, such as the socket's, that no sandbox may be shown.
+	Private []string
 
 	// Pool is how many fresh sandboxes are kept ready; 0: each is made when it is asked for.
 	Pool int
@@ -161,6 +163,9 @@ func (c Config) Validate() error {
 	}
 	check(c.OnDrift == DriftKill || c.OnDrift == DriftDeny, "OnDrift", DriftKill+" or "+DriftDeny, fmt.Sprintf("%q", c.OnDrift))
 	check(c.Logger != nil, "Logger", "a logger", "nil")
+	if err := c.checkShow(); err != nil {
+		wrong = append(wrong, fmt.Errorf("config: %w", err))
+	}
 	return errors.Join(wrong...)
 }
 

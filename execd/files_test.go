@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/json/v2"
 	"fmt"
@@ -415,5 +416,40 @@ func TestFileRaces(t *testing.T) {
 	}
 	if seen["200"] == 0 {
 		t.Errorf("%v: nothing was ever there", seen)
+	}
+}
+
+// TestNoArchives: unpacking isn't offered, so that no name in an archive is ever a name of ours. What looks like one is bytes.
+func TestNoArchives(t *testing.T) {
+	b := newBox(t, testConfig(t))
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, header := range []tar.Header{
+		{Name: "../../etc/out", Typeflag: tar.TypeReg, Mode: 0o644}, {Name: "/work/absolute", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "link", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "link/through", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "device", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 1},
+	} {
+		if err := w.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"application/x-tar", "application/zip", "application/gzip"} {
+		if got := b.do(t, "PUT", "/v1/sandboxes/"+b.id+"/files?path=/work/a.tar", archive.String(), "Content-Type", kind); got.status/100 != 2 {
+			t.Errorf("%s: %d %s", kind, got.status, got.body)
+		}
+	}
+	for _, query := range []string{"extract=true", "unpack=true", "format=tar"} {
+		if got := b.file("PUT", "/work/a.tar&"+query, archive.String()); got.status != 400 {
+			t.Errorf("%s: %d %s", query, got.status, got.body)
+		}
+	}
+	if got := b.file("PUT", "/work/a.tar", archive.String()); got.status/100 != 2 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	if got := b.shell("ls -A /work; wc -c < /work/a.tar"); got != fmt.Sprintf("a.tar\n%d\n", archive.Len()) {
+		t.Errorf("%q", got)
 	}
 }

@@ -53,6 +53,14 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err != nil {
 		return 0, err
 	}
+	config.Private = append(config.Private, path)
+	if *token != "" {
+		secret, err := filepath.Abs(*token)
+		if err != nil {
+			return 0, fmt.Errorf("--token-file: %w", err)
+		}
+		config.Private = append(config.Private, secret)
+	}
 	config.DriftInterval, config.OnDrift = *interval, *onDrift
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.StopTimeout = *pool, *running, *waiting, *stop
 	if config.Logger, err = p.logger(format, level); err != nil {

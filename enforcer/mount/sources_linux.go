@@ -130,6 +130,9 @@ func (t table) shown(path string, have []Source) ([]Source, error) {
 	if reserved(target) || target == "/" || target == "/etc" {
 		return nil, fmt.Errorf("leads to %s, which is made by sandboxd in every sandbox", target)
 	}
+	if err := withoutSockets(target); err != nil {
+		return nil, err
+	}
 	tree, err := t.tree(target)
 	return append(found, tree...), err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,6 +138,41 @@ func TestSourcesShow(t *testing.T) {
 		}
 		if _, err := Sources([]string{sly}); err == nil || !strings.Contains(err.Error(), "leads to "+to) {
 			t.Errorf("a link to %s: %v", to, err)
+		}
+	}
+}
+
+// TestSourcesHaveNoSockets: what is shown read-only can be connected to all the same.
+func TestSourcesHaveNoSockets(t *testing.T) {
+	dir, err := os.MkdirTemp("/var/tmp", "sandboxd-sockets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(os.MkdirAll(dir+"/with/below", 0o755), os.Mkdir(dir+"/without", 0o755), os.Symlink(dir+"/with", dir+"/link")); err != nil {
+		t.Fatal(err)
+	}
+	socket := dir + "/with/below/s"
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for _, show := range []string{dir, dir + "/with", dir + "/with/below", socket, dir + "/link", dir + "/link/below"} {
+		if _, err := Sources([]string{show}); err == nil || !strings.Contains(err.Error(), show) || !strings.Contains(err.Error(), socket+" is a socket") {
+			t.Errorf("%s: %v", show, err)
+		}
+	}
+	if _, err := Sources([]string{dir + "/without"}); err != nil {
+		t.Error(err)
+	}
+	// Where engines listen, it is refused whether one does or not.
+	for path, refused := range map[string]bool{
+		"/run": true, "/run/docker.sock": true, "/run/user/1000/bus": true, "/run/systemd/private": true, "/var": true, "/var/lib": true,
+		dir + "/without": false, "/run/docker.sock.old": false,
+	} {
+		if err := withoutSockets(path); (err != nil) != refused {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 }

@@ -66,7 +66,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) fill(text string) string {
 	return strings.NewReplacer("PROBE", f.probe, "SHOW", f.show, "PRIVILEGED", f.privileged, "SIBLING", strconv.Itoa(f.sibling), "HOST", strconv.Itoa(f.host),
-		"ABSTRACT", "@"+f.abstract, "DAEMON", strconv.Itoa(f.daemons[""].process.Process.Pid)).Replace(text)
+		"ABSTRACT", "@"+f.abstract, "SOCKET", f.daemons[""].socket, "DAEMON", strconv.Itoa(f.daemons[""].process.Process.Pid)).Replace(text)
 }
 
 // binaries are sandboxd, sandboxd-runner and probe, and in the folder sabotage the build that leaves steps out: those of SANDBOXD_BIN, or built now.

@@ -34,7 +34,14 @@ var fileRows = []row{
 	{id: "F6", what: "an abstract socket outside", beside: true, try: `
 		connect-unix ABSTRACT            → ECONNREFUSED or EPERM
 		connect-unix @no-such            → ECONNREFUSED or EPERM
-		connect-unix /run/sandboxd/sandboxd.sock → ENOENT`, readBack: "namespaces.net"},
+		connect-unix SOCKET              → ENOENT
+		connect-unix /proc/1/root/SOCKET → ENOENT or EACCES
+		connect-unix /run/sandboxd/sandboxd.sock → ENOENT
+		connect-unix /run/docker.sock    → ENOENT
+		connect-unix /var/run/docker.sock → ENOENT
+		connect-unix /run/containerd/containerd.sock → ENOENT
+		connect-unix /run/dbus/system_bus_socket → ENOENT
+		connect-unix /run/systemd/private → ENOENT`, readBack: "namespaces.net root"},
 	{id: "F6", what: "an abstract socket of the sandbox's own launcher is out of Landlock's scope too", needs: []feature{signalScope}, run: []string{"PROBE", "exit", "0"},
 		readBack: "landlock.scope.abstract"},
 	{id: "F6", what: "a network, in any way", try: `

@@ -19,7 +19,7 @@ type row struct {
 
 	// try has acts of the probe, one a line, each with the answer that it must get: "socket vsock → EAFNOSUPPORT", "memfd → done". Several
 	// answers are joined by "or". "(user: EPERM)" after it is the answer in the second place, where sandboxd runs as an ordinary user.
-	// SHOW, SIBLING, HOST and ABSTRACT stand for what the fixture has.
+	// SHOW, SIBLING, HOST, SOCKET and ABSTRACT stand for what the fixture has.
 	try string
 	// run is the command in place of try, when its end is what counts; a word PROBE is the probe. code is a Python program in its place.
 	run  []string
