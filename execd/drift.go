@@ -165,7 +165,7 @@ func (s *Service) drifted(box *sandbox, w *walk, d *drift) {
 			other.child.Kill()
 		}
 		if box.kept {
-			s.sandboxes.evict(box)
+			s.sandboxes.evict(box, false)
 		}
 	}
 	s.sandboxes.purge()

@@ -223,6 +223,6 @@ func (w *walk) wait() runner.Exit {
 // proveEmpty ends the whole sandbox of a tree that isn't proven to be gone: then it is.
 func (w *walk) proveEmpty(exit *runner.Exit) {
 	if !exit.TreeEmpty {
-		exit.TreeEmpty = w.service.sandboxes.evict(w.box)
+		exit.TreeEmpty = w.service.sandboxes.evict(w.box, exit.Stuck)
 	}
 }

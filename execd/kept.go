@@ -89,10 +89,14 @@ func (h *sandboxes) closeKept(ctx context.Context, box *sandbox) error {
 }
 
 // evict closes the sandbox of an exec whose tree isn't proven to be gone, and says whether it is then. A kept one ends when its other execs
-// have: nothing is started in it any more.
-func (h *sandboxes) evict(box *sandbox) (empty bool) {
+// have: nothing is started in it any more. One that is stuck in the kernel is closed in the background: its end doesn't come by waiting.
+func (h *sandboxes) evict(box *sandbox, stuck bool) (empty bool) {
 	if !box.kept {
 		box.evicted = true
+		if stuck {
+			h.closeStuck(box)
+			return false
+		}
 		return h.closeNow(context.Background(), box) == nil
 	}
 	h.mu.Lock()

@@ -219,15 +219,28 @@ func (h *sandboxes) close(box *sandbox) {
 	h.background.Go(func() { _ = h.closeNow(context.Background(), box) }) // it tells the log itself
 }
 
+// closeStuck has a sandbox in quarantine from the first moment, until its end is proven.
+func (h *sandboxes) closeStuck(box *sandbox) {
+	h.quarantine(1)
+	h.background.Go(func() {
+		_ = h.closeNow(context.Background(), box) // it tells the log itself, and counts it once more if it isn't proven
+		h.quarantine(-1)
+	})
+}
+
+func (h *sandboxes) quarantine(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.quarantined += n
+}
+
 func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, h.config.KillTimeout)
 	defer cancel()
 	box.ending.Store(true)
 	err := box.Close(ctx)
 	if err != nil {
-		h.mu.Lock()
-		h.quarantined++
-		h.mu.Unlock()
+		h.quarantine(1)
 		h.logger.Error("sandbox: its end is not proven; its ids are not used again", "sandbox", box.id, "error", err)
 		return fmt.Errorf("sandbox %s: %w", box.id, err)
 	}

@@ -57,6 +57,8 @@ type Exit struct {
 	CallsCut bool
 	Stdout   Output
 	Stderr   Output
+	// Stuck says that the tree isn't empty since all that is left of it waits in the kernel, where no signal ends it: nobody need wait for it.
+	Stuck bool
 	// Duration runs from release to the leader's end.
 	Duration time.Duration
 }

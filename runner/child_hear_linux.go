@@ -3,6 +3,7 @@ package runner
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -12,6 +13,9 @@ import (
 func (c *Child) next() error {
 	var buffer [16 << 10]byte
 	n, err := c.worker.conn.Read(buffer[:])
+	for errors.Is(err, os.ErrDeadlineExceeded) && c.goOn() {
+		n, err = c.worker.conn.Read(buffer[:])
+	}
 	if errors.Is(err, syscall.ECONNRESET) { // it ended without reading all; what it said before is still there
 		n, err = c.worker.conn.Read(buffer[:])
 	}

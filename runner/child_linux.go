@@ -20,7 +20,7 @@ import (
 const (
 	gateBound = 10 * time.Second // from the message to READY
 	execBound = 10 * time.Second // from the release to execve
-	killBound = 10 * time.Second // from SIGKILL to the kernel's word that nobody is left
+	killBound = 10 * time.Second // from SIGKILL to the kernel's word that nobody is left, unless all of them are stuck (stuckAfter)
 )
 
 // Child is one exec: a process at its gate, then released, then ended. It ends with Wait or Abort, one of which must be called.
@@ -46,8 +46,9 @@ type Child struct {
 	cpuLimit time.Duration
 	countCPU func() (time.Duration, error)
 
-	// heard is what the worker has said so far.
+	// heard is what the worker has said so far; stuck, that what is left of the tree waits in the kernel, where no signal ends it.
 	heard    heard
+	stuck    bool
 	released time.Time
 
 	// mu guards what Kill uses.

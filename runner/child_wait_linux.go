@@ -45,7 +45,7 @@ func (c *Child) Abort() Exit {
 
 // untilEmpty ends what is left of the tree and gives the proof. It says whether the worker is idle, and may be used again.
 func (c *Child) untilEmpty(exit *Exit) bool {
-	c.within(killBound)
+	c.ending()
 	if c.group != nil {
 		exit.TreeEmpty, exit.TreeEvidence = c.emptyGroup(), policy.EvidenceKernel
 	}
@@ -62,6 +62,16 @@ func (c *Child) untilEmpty(exit *Exit) bool {
 		}
 	}
 	return exit.TreeEmpty
+}
+
+// ending bounds the wait for the tree of a leader that has ended, as if it had been killed now: its worker kills what is left.
+func (c *Child) ending() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.giveUp.IsZero() {
+		c.giveUp = time.Now().Add(killBound)
+		c.worker.conn.SetReadDeadline(time.Now().Add(stuckAfter))
+	}
 }
 
 // abandon ends an exec whose worker is gone, or says nothing although the leader was killed long ago. What a group can't prove, nobody can.
@@ -81,7 +91,7 @@ func (c *Child) end(exit *Exit) {
 		close(c.done)
 	}
 	c.over = true
-	exit.Killed = c.killed
+	exit.Killed, exit.Stuck = c.killed, c.stuck && !exit.TreeEmpty
 	exit.OutputLimit, exit.CPULimit, exit.Uncounted = c.killed && c.why == killOutput, c.killed && c.why == killCPU, c.killed && c.why == killUncounted
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()

@@ -51,7 +51,7 @@ func (c *Child) killFor(why killReason) {
 			_, _ = unix.SendmsgN(int(fd), bytesOf(&order), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
 	}
-	c.worker.conn.SetReadDeadline(c.giveUp)
+	c.worker.conn.SetReadDeadline(time.Now().Add(stuckAfter))
 }
 
 // within bounds the next words of the worker; 0 is no bound. A tree that is being killed has its own.
@@ -63,7 +63,7 @@ func (c *Child) within(d time.Duration) {
 		until = time.Now().Add(d)
 	}
 	if !c.giveUp.IsZero() && (until.IsZero() || until.After(c.giveUp)) {
-		until = c.giveUp
+		until = sooner(c.giveUp, time.Now().Add(max(time.Until(c.giveUp.Add(stuckAfter-killBound)), lookAgain)))
 	}
 	c.worker.conn.SetReadDeadline(until)
 }
@@ -73,9 +73,23 @@ func (c *Child) emptyGroup() bool {
 	if populated, err := c.group.Populated(); err == nil && !populated {
 		return true // and nobody can come in: only its own members and the worker, who is waiting, could put somebody there
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), killBound)
-	defer cancel()
-	return c.group.Kill() == nil && c.group.WaitEmpty(ctx) == nil
+	if c.group.Kill() != nil {
+		return false
+	}
+	until := time.Now().Add(killBound)
+	for pause := c.patience(); !c.stuck; pause = lookAgain {
+		ctx, cancel := context.WithDeadline(context.Background(), sooner(until, time.Now().Add(pause)))
+		err := c.group.WaitEmpty(ctx)
+		cancel()
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || !time.Now().Before(until) {
+			return false
+		}
+		c.stuck = c.isStuck()
+	}
+	return false
 }
 
 // childless asks the kernel whether a process, the worker, has no child: each of its threads has a list. It is asked after every exec, so it
