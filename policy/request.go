@@ -36,18 +36,6 @@ type Request struct {
 	Limits           Limits  `json:"limits"`
 }
 
-// Caller is who asks: the peer credentials of the socket (SO_PEERCRED), the owner of the token that came over TCP, or this process when there is
-// no daemon.
-type Caller struct {
-	// UID and GID are the peer's effective ids in the daemon's user namespace.
-	UID int `json:"uid"`
-	GID int `json:"gid"`
-	// PID is 0 when the peer lives in a PID namespace that the daemon can't see into, or came with a token.
-	PID int `json:"pid"`
-	// Via is how the caller came: "socket", "token" or "cli".
-	Via string `json:"via"`
-}
-
 // longestSandboxID bounds the id of a sandbox: letters, digits, '-', '_' and '.'.
 const longestSandboxID = 128
 

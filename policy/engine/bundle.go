@@ -33,12 +33,33 @@ type source struct {
 
 // readBundle reads every file of a bundle. Links are followed, and only regular files and directories may be behind them.
 func readBundle(fsys fs.FS) (source, error) {
-	files := map[string][]byte{}
-	total := 0
-	if err := readFolder(fsys, ".", 0, files, &total); err != nil {
+	return readBundleBut(fsys, func(_ string, err error) error { return err })
+}
+
+// readBundleBut goes on where refuse, which is told of each file that a bundle can't have, returns nil.
+func readBundleBut(fsys fs.FS, refuse func(name string, err error) error) (source, error) {
+	r := reader{fsys: fsys, files: map[string][]byte{}, refuse: refuse}
+	if err := r.folder(".", 0); err != nil {
 		return source{}, err
 	}
-	return source{files: files, revision: digestFiles(files)}, nil
+	return source{files: r.files, revision: digestFiles(r.files)}, nil
+}
+
+// Files is the bundle in a directory as it is now, for [Check], [Test] and [Options]; nothing watches it. Of a ConfigMap it is the generation that
+// ..data names.
+func Files(dir string) (fs.FS, error) {
+	root, err := generationRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(root)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return nil, fmt.Errorf("%s: not a directory; a bundle is a directory of rules, data, tests and decisions", dir)
+	}
+	return os.DirFS(root), nil
 }
 
 // readDirectory reads a bundle from a directory. Where Kubernetes has projected a ConfigMap there, all files are read beneath the one target of
@@ -68,11 +89,19 @@ func generationRoot(dir string) (string, error) {
 	return filepath.Join(dir, target), nil
 }
 
-func readFolder(fsys fs.FS, folder string, depth int, files map[string][]byte, total *int) error {
+// reader reads a bundle, within its bounds.
+type reader struct {
+	fsys   fs.FS
+	files  map[string][]byte
+	total  int
+	refuse func(name string, err error) error
+}
+
+func (r *reader) folder(folder string, depth int) error {
 	if depth > deepestFolder {
 		return fmt.Errorf("%s: more than %d folders deep", folder, deepestFolder)
 	}
-	entries, err := fs.ReadDir(fsys, folder)
+	entries, err := fs.ReadDir(r.fsys, folder)
 	if err != nil {
 		return err
 	}
@@ -81,27 +110,34 @@ func readFolder(fsys fs.FS, folder string, depth int, files map[string][]byte, t
 		if ignored(entry.Name()) {
 			continue
 		}
-		info, err := fs.Stat(fsys, name)
+		info, err := fs.Stat(r.fsys, name)
 		if err != nil {
 			return err
 		}
 		if info.IsDir() {
-			if err := readFolder(fsys, name, depth+1, files, total); err != nil {
+			if err := r.folder(name, depth+1); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := checkFile(name, info.Mode()); err != nil {
+		if err := r.file(name, info.Mode()); err != nil {
 			return err
 		}
-		content, err := readFile(fsys, name)
-		if err != nil {
-			return err
-		}
-		files[name] = content
-		if *total += len(content); *total > mostTotalBytes || len(files) > mostFiles {
-			return fmt.Errorf("a bundle may have at most %d files and %d bytes", mostFiles, mostTotalBytes)
-		}
+	}
+	return nil
+}
+
+func (r *reader) file(name string, mode fs.FileMode) error {
+	if err := checkFile(name, mode); err != nil {
+		return r.refuse(name, err)
+	}
+	content, err := readFile(r.fsys, name)
+	if err != nil {
+		return r.refuse(name, err)
+	}
+	r.files[name] = content
+	if r.total += len(content); r.total > mostTotalBytes || len(r.files) > mostFiles {
+		return fmt.Errorf("a bundle may have at most %d files and %d bytes", mostFiles, mostTotalBytes)
 	}
 	return nil
 }

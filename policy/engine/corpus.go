@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/policy"
@@ -45,10 +46,28 @@ func parseCorpus(name string, content []byte) (corpusFile, error) {
 	}
 	for i := range file.Cases {
 		if err := file.Cases[i].parse(); err != nil {
-			return corpusFile{}, fmt.Errorf("%s: case %d, %q: %w", name, i+1, file.Cases[i].Title, err)
+			return corpusFile{}, fmt.Errorf("%s: %w", name, &caseError{i, file.Cases[i].Title, err})
 		}
 	}
 	return file, nil
+}
+
+// caseError is a case that can't be asked.
+type caseError struct {
+	index int
+	title string
+	err   error
+}
+
+func (e *caseError) Error() string { return fmt.Sprintf("case %d, %q: %v", e.index+1, e.title, e.err) }
+
+func (e *caseError) Unwrap() error { return e.err }
+
+// pointer is where the case is in its file.
+func (e *caseError) pointer() jsontext.Pointer { return casePointer(e.index) }
+
+func casePointer(index int) jsontext.Pointer {
+	return jsontext.Pointer("/cases").AppendToken(strconv.Itoa(index))
 }
 
 func (c *corpusCase) parse() error {
@@ -87,8 +106,12 @@ func (g *generation) proveCorpus(ctx context.Context, files []corpusFile) error 
 			}
 		}
 	}
-	if seen[wantAllow] == 0 || seen[wantDeny] == 0 {
-		return fmt.Errorf("corpus: %d cases to allow and %d to deny; a bundle needs at least one of each", seen[wantAllow], seen[wantDeny])
+	return enoughDecisions(seen)
+}
+
+func enoughDecisions(wants map[string]int) error {
+	if wants[wantAllow] == 0 || wants[wantDeny] == 0 {
+		return fmt.Errorf("corpus: %d cases to allow and %d to deny; a bundle needs at least one of each", wants[wantAllow], wants[wantDeny])
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/open-policy-agent/opa/v1/rego"
+
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -35,8 +37,8 @@ func (g *generation) decide(ctx context.Context, request policy.Request) (policy
 }
 
 // judge asks Rego and checks the answer.
-func (g *generation) judge(ctx context.Context, v view) (policy.Decision, error) {
-	value, err := g.watchdog.evaluate(ctx, g.query, document(v))
+func (g *generation) judge(ctx context.Context, v view, options ...rego.EvalOption) (policy.Decision, error) {
+	value, err := g.watchdog.evaluate(ctx, g.query, document(v), options...)
 	if err != nil {
 		return policy.Decision{}, err
 	}

@@ -16,12 +16,16 @@ type Explanation struct {
 	Passes bool `json:"passes"`
 	// Changes is the smallest set of the reasons' own changes that passes: none can be left out. Empty unless Passes.
 	Changes []policy.Change `json:"changes,omitempty"`
+	// Passing is the decision on the request with the changes, which is Decision itself where there are none. It denies unless Passes.
+	Passing policy.Decision `json:"passing"`
 }
 
 // Finding is what the rules of one label said.
 type Finding struct {
-	Label   string          `json:"label"`
-	Rules   []Rule          `json:"rules,omitempty"`
+	Label string `json:"label"`
+	Rules []Rule `json:"rules,omitempty"`
+	// Spoke are those of Rules that have the reasons.
+	Spoke   []Rule          `json:"spoke,omitempty"`
 	Reasons []policy.Reason `json:"reasons,omitempty"`
 }
 
@@ -39,13 +43,31 @@ func (e *Engine) Explain(ctx context.Context, r policy.Request) Explanation {
 	decision, _ := active.decide(ctx, r)
 	explanation := Explanation{Decision: decision, Findings: active.findings(decision)}
 	if decision.Allow {
-		explanation.Passes = true
+		explanation.Passes, explanation.Passing = true, decision
 		return explanation
 	}
+	nameSpeakers(explanation.Findings, active.spoke(ctx, r))
 	if changes, found := active.search(ctx, r, decision); found {
-		explanation.Passes, explanation.Changes = true, active.shrink(ctx, r, changes)
+		changes = active.shrink(ctx, r, changes)
+		if passing, allowed := active.retry(ctx, r, changes); allowed {
+			explanation.Passes, explanation.Changes, explanation.Passing = true, changes, passing
+		}
 	}
 	return explanation
+}
+
+// nameSpeakers tells of each label that spoke which of its rules it was.
+func nameSpeakers(findings []Finding, spoke []Rule) {
+	for i := range findings {
+		if len(findings[i].Reasons) == 0 {
+			continue
+		}
+		for _, rule := range spoke {
+			if rule.Label == findings[i].Label {
+				findings[i].Spoke = append(findings[i].Spoke, rule)
+			}
+		}
+	}
 }
 
 // findings groups rules and reasons by label; reasons of labels that no rule has, such as the engine's own, come last.
@@ -91,12 +113,16 @@ func (g *generation) search(ctx context.Context, request policy.Request, decisio
 	return nil, false
 }
 
-// shrink leaves out, one after the other, what isn't needed.
+// shrink leaves out, one after the other, what isn't needed, until nothing more can be left out: a policy may be content without one change only
+// once another is gone.
 func (g *generation) shrink(ctx context.Context, request policy.Request, changes []policy.Change) []policy.Change {
-	for i := len(changes) - 1; i >= 0; i-- {
-		fewer := slices.Delete(slices.Clone(changes), i, i+1)
-		if _, allowed := g.retry(ctx, request, fewer); allowed {
-			changes = fewer
+	for before := len(changes) + 1; len(changes) < before; {
+		before = len(changes)
+		for i := len(changes) - 1; i >= 0; i-- {
+			fewer := slices.Delete(slices.Clone(changes), i, i+1)
+			if _, allowed := g.retry(ctx, request, fewer); allowed {
+				changes = fewer
+			}
 		}
 	}
 	return changes

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"iter"
 
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -11,12 +12,14 @@ import (
 // rule that allows it by mistake is refused.
 const unconfinedPermission = "Unconfined"
 
-// mustDeny is what no bundle may allow. Every generation is asked before it is activated. Metadata addresses are missing since [policy.WithinNetwork]
-// refuses them whatever a policy says.
-var mustDeny = []struct {
+type mustDenyCase struct {
 	title string
 	ask   func(*policy.Request)
-}{
+}
+
+// mustDeny is what no bundle may allow. Every generation is asked before it is activated. Metadata addresses are missing since [policy.WithinNetwork]
+// refuses them whatever a policy says.
+var mustDeny = []mustDenyCase{
 	{"a privileged context", func(r *policy.Request) { r.SecurityContext.Privileged = new(true) }},
 	{"privilege escalation", func(r *policy.Request) { r.SecurityContext.AllowPrivilegeEscalation = new(true) }},
 	{"capability SYS_ADMIN", func(r *policy.Request) {
@@ -37,25 +40,38 @@ var mustDeny = []struct {
 
 // proveMustDeny asks each case in every action that starts something.
 func (g *generation) proveMustDeny(ctx context.Context, data map[string]any) error {
+	for fault := range g.mustDenyFaults(ctx, data) {
+		return fault
+	}
+	return nil
+}
+
+// mustDenyFaults are the cases that aren't denied, one error a case.
+func (g *generation) mustDenyFaults(ctx context.Context, data map[string]any) iter.Seq[error] {
 	cases := mustDeny
 	if !permitsUnconfined(data) {
-		cases = append(cases[:len(cases):len(cases)], struct {
-			title string
-			ask   func(*policy.Request)
-		}{"seccomp Unconfined without data.json listing it", func(r *policy.Request) {
+		cases = append(cases[:len(cases):len(cases)], mustDenyCase{"seccomp Unconfined without data.json listing it", func(r *policy.Request) {
 			r.SecurityContext.SeccompProfile = &policy.SeccompProfile{Type: policy.SeccompUnconfined}
 		}})
 	}
-	for _, must := range cases {
-		for _, request := range plainRequests() {
-			must.ask(&request)
-			decision, err := g.decide(ctx, request)
-			if err != nil {
-				return fmt.Errorf("must-deny: %s: %w", must.title, err)
+	return func(yield func(error) bool) {
+		for _, must := range cases {
+			if fault := g.mustDenyFault(ctx, must); fault != nil && !yield(fault) {
+				return
 			}
-			if decision.Allow {
-				return fmt.Errorf("must-deny: the bundle allows %s (action %s)", must.title, request.Action)
-			}
+		}
+	}
+}
+
+func (g *generation) mustDenyFault(ctx context.Context, must mustDenyCase) error {
+	for _, request := range plainRequests() {
+		must.ask(&request)
+		decision, err := g.decide(ctx, request)
+		if err != nil {
+			return fmt.Errorf("must-deny: %s: %w", must.title, err)
+		}
+		if decision.Allow {
+			return fmt.Errorf("must-deny: the bundle allows %s (action %s)", must.title, request.Action)
 		}
 	}
 	return nil

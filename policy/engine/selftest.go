@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/open-policy-agent/opa/v1/cover"
 	"github.com/open-policy-agent/opa/v1/storage/inmem"
 	"github.com/open-policy-agent/opa/v1/tester"
 )
@@ -24,6 +25,32 @@ func (g *generation) prove(ctx context.Context, bundle parsed) error {
 }
 
 func runTests(ctx context.Context, bundle parsed) error {
+	results, err := testResults(ctx, bundle, nil)
+	if err != nil {
+		return err
+	}
+	passed := 0
+	var failed []string
+	for _, result := range results {
+		if result.Pass() {
+			passed++
+			continue
+		}
+		failed = append(failed, testFault(result))
+	}
+	switch {
+	case len(failed) > 0:
+		return errors.New("tests: " + strings.Join(failed, "; "))
+	case passed == 0:
+		return errNoTests
+	}
+	return nil
+}
+
+var errNoTests = errors.New("tests: none; a bundle has its tests in *_test.rego")
+
+// testResults runs every rule of *_test.rego whose name begins with test_. Where covered isn't nil, it is told what they reached.
+func testResults(ctx context.Context, bundle parsed, covered *cover.Cover) ([]*tester.Result, error) {
 	modules := maps.Clone(bundle.modules)
 	maps.Copy(modules, bundle.tests)
 	for name, module := range modules {
@@ -33,37 +60,31 @@ func runTests(ctx context.Context, bundle parsed) error {
 	store := inmem.NewFromObjectWithOpts(bundle.data, inmem.OptReturnASTValuesOnRead(true))
 	txn, err := store.NewTransaction(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer store.Abort(ctx, txn)
-	results, err := tester.NewRunner().
+	runner := tester.NewRunner().
 		SetCompiler(newCompiler()).
 		SetStore(store).
 		SetModules(modules).
 		RaiseBuiltinErrors(true).
-		SetTimeout(longestTest).
-		RunTests(ctx, txn)
+		SetTimeout(longestTest)
+	if covered != nil {
+		// Without the runs that would say why a line is missed.
+		runner = runner.SetCoverageRuns(nil).SetCoverageQueryTracer(covered)
+	}
+	running, err := runner.RunTests(ctx, txn)
 	if err != nil {
-		return fmt.Errorf("tests: %w", err)
+		return nil, fmt.Errorf("tests: %w", err)
 	}
-	passed := 0
-	var failed []string
-	for result := range results {
-		if result.Pass() {
-			passed++
-			continue
-		}
-		failed = append(failed, testFault(result))
+	var results []*tester.Result
+	for result := range running {
+		results = append(results, result)
 	}
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("tests: %w", ctx.Err())
-	case len(failed) > 0:
-		return errors.New("tests: " + strings.Join(failed, "; "))
-	case passed == 0:
-		return errors.New("tests: none; a bundle has its tests in *_test.rego")
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("tests: %w", ctx.Err())
 	}
-	return nil
+	return results, nil
 }
 
 func testFault(result *tester.Result) string {

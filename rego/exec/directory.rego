@@ -26,7 +26,7 @@ deny contains reason if {
 			[concat(", ", data.settings.exec.cwd_denied)],
 		),
 		"field": field,
-		"change": {"op": "set", "field": field, "value": ""},
+		"change": {"op": "remove", "field": field},
 	}
 }
 

@@ -26,3 +26,9 @@ test_directory_of_a_program_is_judged_too if {
 	some reason in denied
 	reason.field == "program.cwd"
 }
+
+test_change_takes_the_directory_out if {
+	denied := exec.deny with input as fixture.with_command({"cwd": "/proc"})
+	some reason in denied
+	reason.change == {"op": "remove", "field": "command.cwd"}
+}
