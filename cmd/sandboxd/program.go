@@ -38,12 +38,13 @@ func commands() []command {
 		{"run", "[flags] FILE.py", "run Python with inputs, get a value back", returned + statuses, true, (*program).runPython},
 		{"decide", "[flags] -- COMMAND [ARGS] | --request FILE", "ask policy without any effect", verdicts, false, (*program).decide},
 		{"doctor", "[flags]", "what this host can enforce, and how to get what is missing", "", false, (*program).doctor},
+		{"policy", "check | test | eval | explain [flags] [DIR]", "policy bundles on files: check, test, judge, explain", policies, false, (*program).policyCommand},
 		{"profile", "check FILE | list | record --out FILE -- COMMAND | show NAME", "seccomp profiles: check, record, print", profiles, false, (*program).profile},
 		{"verify", "[flags]", "read everything back now, and try forbidden acts", verified, false, (*program).verify},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
 		{"healthz", "[flags]", "ask a daemon whether it is alive, or ready", "", false, (*program).healthz},
 		{"version", "", "print the version", "", false, (*program).version},
-		{"help", "[COMMAND]", "print this, or a command's flags", "", false, (*program).help},
+		{"help", "[COMMAND [WORD]]", "print this, or a command's flags", "", false, (*program).help},
 	}
 }
 
@@ -145,21 +146,21 @@ func (p *program) help(_ context.Context, flags *flagSet, args []string) (int, e
 	if err := flags.parse(args); err != nil {
 		return 0, err
 	}
-	switch flags.NArg() {
-	case 0:
+	asked := strings.Join(flags.Args(), " ")
+	if asked == "" {
 		p.overview(p.stdout)
 		return 0, nil
-	case 1:
-		name := flags.Arg(0)
-		for _, c := range commands() {
-			if c.name == name {
-				_, err := c.run(p, context.Background(), newFlagSet(c), []string{"-h"})
-				return 0, err
-			}
-		}
-		return 0, fmt.Errorf("unknown command %q%s", name, hint(name, commandNames(), "sandboxd help"))
 	}
-	return 0, errors.New("help takes one command")
+	for _, c := range slices.Concat(commands(), policyCommands()) {
+		if c.name == asked {
+			_, err := c.run(p, context.Background(), newFlagSet(c), []string{"-h"})
+			return 0, err
+		}
+	}
+	if flags.NArg() > 1 && flags.Arg(0) != "policy" {
+		return 0, errors.New("help takes one command")
+	}
+	return 0, fmt.Errorf("unknown command %q%s", asked, hint(asked, commandNames(), "sandboxd help"))
 }
 
 func commandNames() []string {

@@ -48,16 +48,16 @@ func readBundleBut(fsys fs.FS, refuse func(name string, err error) error) (sourc
 // Files is the bundle in a directory as it is now, for [Check], [Test] and [Options]; nothing watches it. Of a ConfigMap it is the generation that
 // ..data names.
 func Files(dir string) (fs.FS, error) {
-	root, err := generationRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(root)
+	info, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
 	}
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s: not a directory; a bundle is a directory of rules, data, tests and decisions", dir)
+	}
+	root, err := generationRoot(dir)
+	if err != nil {
+		return nil, err
 	}
 	return os.DirFS(root), nil
 }

@@ -44,9 +44,23 @@ deny contains reason if {
 		"rule": "network.egress",
 		"message": sprintf("Egress may only be allowed to these targets: %s.", [targets]),
 		"field": "network.egress",
-		"change": {"op": "set", "field": "network.egress", "value": kept},
+		"change": {"op": "set", "field": "network.egress", "value": [written(rule) | some rule in kept]},
 	}
 }
+
+# METADATA
+# title: A rule for all ports, as a request says it
+# description: A body has no empty list of ports; it leaves them out.
+# labels:
+#   rule: network.egress
+written(rule) := object.remove(rule, ["ports"]) if count(rule.ports) == 0
+
+# METADATA
+# title: A rule for some ports, as a request says it
+# description: As it was asked.
+# labels:
+#   rule: network.egress
+written(rule) := rule if count(rule.ports) > 0
 
 # METADATA
 # title: The targets in words
