@@ -13,11 +13,11 @@ var (
 	DefaultRange6 = netip.MustParsePrefix("fd5b::/64")
 )
 
-// Match is what rules say. Rule is the index of the rule, or negative; Reason is a static text.
+// Match is what rules say. Rule is the index of the rule, or negative, In says of which rules, where several are in force; Reason is a static text.
 type Match struct {
-	Allow  bool
-	Rule   int
-	Reason string
+	Allow    bool
+	Rule, In int
+	Reason   string
 	// Spelled says that a rule spells out the whole name, so that asking for it tells its name servers nothing: the limits on what a name may
 	// carry don't concern it.
 	Spelled bool
@@ -62,8 +62,8 @@ type Denial struct {
 	// wasn't looked at.
 	Name, Type string
 	// Rule as in [Match]; RuleNone where no rule was asked.
-	Rule   int
-	Reason string
+	Rule, In int
+	Reason   string
 	// Suppressed is how many denials before this one weren't told.
 	Suppressed int
 }

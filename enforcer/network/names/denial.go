@@ -21,7 +21,7 @@ func (s *Server) deny(q *query, name string, match Match) {
 		s.denials.suppressed.Add(1)
 		return
 	}
-	denial := Denial{Name: name, Rule: match.Rule, Reason: match.Reason, Suppressed: int(s.denials.suppressed.Swap(0))}
+	denial := Denial{Name: name, Rule: match.Rule, In: match.In, Reason: match.Reason, Suppressed: int(s.denials.suppressed.Swap(0))}
 	if len(q.message.Question) == 1 {
 		question := q.message.Question[0]
 		denial.Type = dns.Type(question.Qtype).String()

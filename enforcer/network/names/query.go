@@ -60,7 +60,7 @@ func (s *Server) begin(packet []byte) (reply []byte, left *query) {
 		return s.reply(q, dns.RcodeNameError), nil
 	}
 	if reason := s.limited(name, q.match.Spelled); reason != "" {
-		s.deny(q, name, Match{Rule: q.match.Rule, Reason: reason})
+		s.deny(q, name, Match{Rule: q.match.Rule, In: q.match.In, Reason: reason})
 		return s.reply(q, dns.RcodeRefused), nil
 	}
 	if answer, ok := s.config.Resolver.cached(name, q.start); ok {

@@ -97,7 +97,7 @@ func (s *Server) claim(q *query) (reply []byte, ok bool) {
 	case s.pending <- struct{}{}:
 		return nil, true
 	default:
-		s.deny(q, q.name, Match{Rule: q.match.Rule, Reason: ReasonPending})
+		s.deny(q, q.name, Match{Rule: q.match.Rule, In: q.match.In, Reason: ReasonPending})
 		return s.reply(q, dns.RcodeRefused), false
 	}
 }

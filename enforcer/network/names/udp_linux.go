@@ -61,6 +61,11 @@ func wantDestination(conn *net.UDPConn) error {
 	if err := raw.Control(func(fd uintptr) {
 		err4 = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_PKTINFO, 1)
 		err6 = unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_RECVPKTINFO, 1)
+		if err6 == nil {
+			// IPv6 lets a packet come from an address only if an interface has it, and a route that makes it local isn't enough as it is for IPv4
+			// (ip6_datagram_send_ctl): an answer from any other would be EINVAL, and the program would wait in vain.
+			err6 = unix.SetsockoptInt(int(fd), unix.SOL_IPV6, unix.IPV6_FREEBIND, 1)
+		}
 	}); err != nil {
 		return err
 	}
