@@ -82,8 +82,9 @@ var arrows = []arrow{
 	{"runner/...", []string{"runner/...", "enforcer/...", "policy"}},
 	{"enforcer", []string{"enforcer/...", "policy"}},
 	{"enforcer/kerneltest", nil},
-	{"enforcer/network", []string{"policy"}}, // judges by its words
-	{"enforcer/...", nil},                    // the mechanisms: no policy, not each other
+	{"enforcer/network", []string{"policy"}},                 // judges by its words
+	{"enforcer/network/relay", []string{"enforcer/network"}}, // asks it for each connection
+	{"enforcer/...", nil},                                    // the mechanisms: no policy, not each other
 	{"policy/engine", []string{"policy", "rego"}},
 	{"policy", nil},
 	{"rego", nil},

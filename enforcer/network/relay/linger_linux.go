@@ -1,0 +1,40 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// lingerReset has the end of a socket be a reset: SO_LINGER {1,0}. It is set before a socket has a peer: on the listener, whose connections inherit it,
+// and before connect(2). So there is no moment at which the end of this process is an orderly end of file.
+func lingerReset(raw syscall.RawConn) error {
+	var inner error
+	err := raw.Control(func(fd uintptr) {
+		inner = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0})
+	})
+	if err = errors.Join(err, inner); err != nil {
+		return fmt.Errorf("relay: SO_LINGER: %w", err)
+	}
+	return nil
+}
+
+var dialer = net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return lingerReset(raw) }}
+
+// dial is Config.Dial by default.
+func dial(ctx context.Context, address netip.AddrPort) (*net.TCPConn, error) {
+	return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, address)
+}
+
+func listenerLingers(l *net.TCPListener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return fmt.Errorf("relay: the listener: %w", err)
+	}
+	return lingerReset(raw)
+}
