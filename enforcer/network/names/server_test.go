@@ -191,3 +191,21 @@ func TestClose(t *testing.T) {
 		t.Error("an idle connection is open after Close")
 	}
 }
+
+// Sockets that are closed before they are served, as those of a fence that is shut at once, are no error.
+func TestServeClosedSockets(t *testing.T) {
+	s, _, _, _ := newTestServer(t, exampleNet, nil)
+	udp, err := net.ListenUDP("udp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, err := net.ListenTCP("tcp", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	udp.Close()
+	tcp.Close()
+	if err := s.Serve([]*net.UDPConn{udp}, []*net.TCPListener{tcp}); err != nil {
+		t.Error(err)
+	}
+}

@@ -15,7 +15,10 @@ const mostReadErrors = 100
 // serveUDP answers from the address that was asked. In a sandbox every address is local, so that whatever name server a program knows is this one, and it
 // takes an answer from no other.
 func (s *Server) serveUDP(conn *net.UDPConn) error {
-	if err := wantDestination(conn); err != nil {
+	switch err := wantDestination(conn); {
+	case errors.Is(err, net.ErrClosed):
+		return nil
+	case err != nil:
 		return fmt.Errorf("names: UDP: IP_PKTINFO: %w", err)
 	}
 	packet, control := make([]byte, mostQuery+1), make([]byte, 128)
