@@ -17,7 +17,7 @@ type Limits struct {
 	LabelBytes int
 	// NameBits is the most that such a name may carry: its letters times the Shannon entropy of their distribution.
 	NameBits int
-	// Pending lookups that wait for upstream.
+	// Pending lookups that wait for upstream. A query beyond them is refused, a connection of the relay's waits.
 	Pending int
 	// Connections by TCP at a time.
 	Connections int
@@ -32,7 +32,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Queries: 200, Names: 1024, LabelBytes: 48, NameBits: 400,
-		Pending: 64, Connections: 32, Idle: 10 * time.Second, Denials: 20,
+		Pending: 32, Connections: 32, Idle: 10 * time.Second, Denials: 20,
 	}
 }
 

@@ -1,7 +1,9 @@
 package names
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -302,6 +304,27 @@ func TestPendingLookupsAreBounded(t *testing.T) {
 	s.pending <- struct{}{}
 	if got := lookup(t, s, "api.example.net", dns.TypeA); got != "198.18.0.1" {
 		t.Error(got)
+	}
+}
+
+// The relay's lookups take the same places, but wait for one.
+func TestResolve(t *testing.T) {
+	s, _, _, _ := newTestServer(t, exampleNet, func(c *Config) { c.Limits.Pending = 1 })
+	s.pending <- struct{}{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if addresses, err := s.Resolve(ctx, "api.example.net"); !errors.Is(err, context.Canceled) {
+		t.Error(addresses, err)
+	}
+	<-s.pending
+	for range 2 { // the second from the cache, with every place taken
+		addresses, err := s.Resolve(t.Context(), "api.example.net")
+		if diff := cmp.Diff([]string{"192.0.2.1", "2001:db8::1"}, texts(addresses)); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		if len(s.pending) == 0 {
+			s.pending <- struct{}{}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func DefaultResolverConfig(upstreams ...netip.AddrPort) ResolverConfig {
 		Upstreams: upstreams,
 		Try:       2 * time.Second, Timeout: 5 * time.Second,
 		MinTTL: time.Second, MaxTTL: 5 * time.Minute, NegativeTTL: 30 * time.Second,
-		Entries: 10_000, Concurrent: 256,
+		Entries: 10_000, Concurrent: 512, // of two sockets each
 		Now: time.Now,
 	}
 }

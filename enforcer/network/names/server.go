@@ -3,8 +3,10 @@ package names
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/miekg/dns"
@@ -111,4 +113,20 @@ func (s *Server) finish(q *query) []byte {
 		return s.reply(q, dns.RcodeServerFailure)
 	}
 	return s.answer(q, answer)
+}
+
+// Resolve is [Resolver.Lookup] for the relay of this sandbox: the real addresses of name, now. It waits for a place among the sandbox's lookups, so
+// that no sandbox can take those of all others, by however many connections.
+func (s *Server) Resolve(ctx context.Context, name string) ([]netip.Addr, error) {
+	if answer, ok := s.config.Resolver.cached(name, s.config.Now()); ok {
+		return slices.Clone(answer.Addrs), nil
+	}
+	select {
+	case s.pending <- struct{}{}:
+		defer func() { <-s.pending }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("names: lookup of %s: no turn: %w", name, context.Cause(ctx))
+	}
+	answer, err := s.config.Resolver.Lookup(ctx, name)
+	return answer.Addrs, err
 }
