@@ -141,7 +141,10 @@ func RangeOf(a netip.Addr) Range {
 	case a.Is4():
 		first = a.As4()[0]
 	case a.Is6():
-		first, a = a.As16()[0], a.WithZone("")
+		first = a.As16()[0]
+		if a.Zone() != "" {
+			a = a.WithZone("")
+		}
 	default:
 		return Range{Class: ClassUnspecified}
 	}
@@ -197,10 +200,11 @@ var metadataNames = []string{
 	"rancher-metadata",      // Rancher
 }
 
-// MetadataNames are names that no rule opens, nor what is beneath them, as [ClassMetadata] addresses aren't: the address is closed as well, but
-// a name that isn't answered says why.
+// MetadataNames is the list of them.
 func MetadataNames() []string { return slices.Clone(metadataNames) }
 
-func metadataName(name string) bool {
+// MetadataName says that no rule opens a name, as none opens a [ClassMetadata] address: the address behind it is closed as well, but a name that
+// isn't answered says why.
+func MetadataName(name string) bool {
 	return slices.ContainsFunc(metadataNames, func(known string) bool { return name == known || strings.HasSuffix(name, "."+known) })
 }

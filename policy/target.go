@@ -114,7 +114,7 @@ func checkLabel(field, text, label string) *FieldError {
 // neverReachable says why the whole target stays closed whatever the rules say: an allow rule for it would promise what isn't kept.
 func (t Target) neverReachable() string {
 	if t.Name != "" {
-		if metadataName(t.Name) {
+		if MetadataName(t.Name) {
 			return "a metadata name"
 		}
 		return ""

@@ -1,84 +1,32 @@
 package network
 
 import (
-	"math/bits"
-	"math/rand/v2"
+	"hash/maphash"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/policy"
 )
 
-// domains is the tree of the names that rules have, with every parent of them, in one hash table. A name is walked from its last label on and
-// hashed on the way, one byte after the other, so that each parent's hash is ready at its dot; the walk ends at the first parent that no rule is
-// beneath.
+// domains are the rules of names: of names themselves, and of all that is beneath a name.
 type domains struct {
-	nodes []domain
-	slots []slot // open addressing; its length is a power of two
-	shift int    // the slot of a hash is in its upper bits, the ones that are mixed best
-	seed  uint64 // so that nobody can choose names that share slots
+	exact, beneath nameTable
 }
 
-type domain struct {
-	name           string
-	exact, beneath portsAt
-}
-
-type slot struct {
-	tag  uint32 // more of the hash: what differs in it needs no comparison
-	node int32  // 1 + index
-}
-
-const multiplier = 0x9E3779B97F4A7C15 // odd, its bits well mixed: 2^64 divided by the golden ratio
-
-// domainRules are the rules of one name while the tree is made.
+// domainRules are the rules of one name while the tables are made.
 type domainRules struct{ exact, beneath []marked }
 
 func newDomains(rules map[string]*domainRules, ports *portTable) domains {
-	tree := domains{seed: rand.Uint64()}
-	seen := make(map[string]bool, 2*len(rules))
-	for name := range rules {
-		for more := true; more && !seen[name]; _, name, more = strings.Cut(name, ".") {
-			seen[name] = true
-			node := domain{name: name, exact: nothing, beneath: nothing}
-			if of := rules[name]; of != nil {
-				node.exact, node.beneath = ports.add(of.exact), ports.add(of.beneath)
-			}
-			tree.nodes = append(tree.nodes, node)
+	exact, beneath := map[string]portsAt{}, map[string]portsAt{}
+	for name, of := range rules {
+		if len(of.exact) > 0 {
+			exact[name] = ports.add(of.exact)
+		}
+		if len(of.beneath) > 0 {
+			beneath[name] = ports.add(of.beneath)
 		}
 	}
-	size := bits.Len(uint(2 * len(tree.nodes)))
-	tree.slots, tree.shift = make([]slot, 1<<size), 64-size
-	for i, node := range tree.nodes {
-		tree.insert(tree.hash(node.name), int32(i+1))
-	}
-	return tree
-}
-
-func (d *domains) hash(name string) uint64 {
-	hash := d.seed
-	for i := len(name) - 1; i >= 0; i-- {
-		hash = (hash ^ uint64(name[i])) * multiplier
-	}
-	return hash
-}
-
-func (d *domains) insert(hash uint64, node int32) {
-	at := int(hash >> d.shift)
-	for d.slots[at].node != 0 {
-		at = (at + 1) & (len(d.slots) - 1)
-	}
-	d.slots[at] = slot{uint32(hash >> 16), node}
-}
-
-// find is the node of a name, or nil.
-func (d *domains) find(hash uint64, name string) *domain {
-	for at := int(hash >> d.shift); ; at = (at + 1) & (len(d.slots) - 1) {
-		s := d.slots[at]
-		if s.node == 0 {
-			return nil
-		}
-		if s.tag == uint32(hash>>16) && d.nodes[s.node-1].name == name {
-			return &d.nodes[s.node-1]
-		}
-	}
+	seed := maphash.MakeSeed()
+	return domains{newNameTable(exact, seed), newNameTable(beneath, seed)}
 }
 
 // inName are the bytes of a name in canonical form; a dot is one of them.
@@ -98,36 +46,72 @@ func (d *domains) first(name string, port uint16, ports portTable) (first mark, 
 		return none, false
 	}
 	first = none
-	hash, beyond, last := d.seed, false, len(name)
+	labels, last := 1, len(name) // of what is behind the place that the loop is at
 	for i := len(name) - 1; i >= 0; i-- {
 		c := name[i]
 		if !inName[c] {
 			return none, false
 		}
-		if c == '.' {
-			if last == i+1 || last == len(name) && isNumber(name[i+1:]) {
-				return none, false
-			}
-			last = i
-			if !beyond {
-				if node := d.find(hash, name[i+1:]); node == nil {
-					beyond = true
-				} else {
-					first = min(first, ports.find(node.beneath, port))
-				}
-			}
+		if c != '.' {
+			continue
 		}
-		hash = (hash ^ uint64(c)) * multiplier
+		if last == i+1 || labels == 1 && isNumber(name[i+1:]) {
+			return none, false
+		}
+		if d.beneath.has(labels) {
+			first = min(first, ports.find(d.beneath.find(name[i+1:]), port))
+		}
+		last = i
+		labels++
 	}
-	if last == 0 || last == len(name) && isNumber(name) {
+	if last == 0 || labels == 1 && isNumber(name) {
 		return none, false
 	}
-	if !beyond {
-		if node := d.find(hash, name); node != nil {
-			first = min(first, ports.find(node.exact, port))
-		}
+	if d.exact.has(labels) {
+		first = min(first, ports.find(d.exact.find(name), port))
 	}
-	return first, true
+	return min(first, never(name)), true
+}
+
+// all is what the rules say of name, which is in canonical form.
+func (d *domains) all(name string) []portsAt {
+	found := []portsAt{d.exact.find(name), {rest: never(name)}}
+	for _, parent, ok := strings.Cut(name, "."); ok; _, parent, ok = strings.Cut(parent, ".") {
+		found = append(found, d.beneath.find(parent))
+	}
+	return found
+}
+
+// never is the mark of a name that no rule opens. What it ends in tells nearly all others at once.
+func never(name string) mark {
+	const n = 8
+	if len(name) < n || neverEnds&endBit(name[len(name)-n:]) == 0 {
+		return none
+	}
+	switch {
+	case name == localhost || strings.HasSuffix(name, "."+localhost):
+		return neverLocal
+	case policy.MetadataName(name):
+		return neverMeta
+	}
+	return none
+}
+
+const localhost = "localhost"
+
+// neverEnds has the bits of the last eight bytes of all names that no rule opens; none is shorter.
+var neverEnds = func() (ends uint64) {
+	for _, name := range append(policy.MetadataNames(), localhost) {
+		ends |= endBit(name[len(name)-8:])
+	}
+	return ends
+}()
+
+func endBit(last string) uint64 {
+	_ = last[7]
+	end := uint64(last[0]) | uint64(last[1])<<8 | uint64(last[2])<<16 | uint64(last[3])<<24 |
+		uint64(last[4])<<32 | uint64(last[5])<<40 | uint64(last[6])<<48 | uint64(last[7])<<56
+	return 1 << (end * 0x9E3779B97F4A7C15 >> 58) // 2^64 divided by the golden ratio mixes the bytes
 }
 
 // isNumber says that a last label is one: such a name is an address in another spelling.
@@ -139,18 +123,4 @@ func isNumber(label string) bool {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
 	return strings.Trim(label, "0123456789") == ""
-}
-
-// all is what the rules say of name, which is in canonical form.
-func (d *domains) all(name string) []portsAt {
-	var found []portsAt
-	if node := d.find(d.hash(name), name); node != nil {
-		found = append(found, node.exact)
-	}
-	for _, parent, ok := strings.Cut(name, "."); ok; _, parent, ok = strings.Cut(parent, ".") {
-		if node := d.find(d.hash(parent), parent); node != nil {
-			found = append(found, node.beneath)
-		}
-	}
-	return found
 }

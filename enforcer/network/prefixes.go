@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"slices"
-	"sort"
 )
 
 // prefixes are the prefixes of the rules as a sorted list of where an address range begins, and which prefix is the longest one there. Each
@@ -110,5 +109,13 @@ func (t *prefixes) longest(a netip.Addr) int32 {
 		list = t.v4
 	}
 	k := keyOf(a)
-	return list[sort.Search(len(list), func(i int) bool { return k.less(list[i].key) })-1].node
+	low := 0
+	for n := len(list); n > 1; { // the one that is looked for is among list[low : low+n]
+		half := n / 2
+		if !k.less(list[low+half].key) {
+			low += half
+		}
+		n -= half
+	}
+	return list[low].node
 }

@@ -26,12 +26,6 @@ func Compile(spec policy.NetworkSpec) (*Rules, error) {
 	}
 	rules := &Rules{spec: spec, digest: policy.Digest(spec), defaultAllow: spec.DefaultAction == policy.NetworkAllow}
 	names, addresses := map[string]*domainRules{}, map[netip.Prefix][]marked{}
-	for _, name := range policy.MetadataNames() {
-		never := []marked{{mark: neverMeta}}
-		names[name] = &domainRules{never, never}
-	}
-	never := []marked{{mark: neverLocal}}
-	names["localhost"] = &domainRules{never, never}
 	for i, rule := range spec.Egress {
 		target, err := policy.ParseTarget(rule.Target)
 		if err != nil {
@@ -122,13 +116,17 @@ func (r *Rules) Address(a netip.Addr, port uint16) Match {
 		return Match{Rule: Closed, Reason: noAddress}
 	}
 	a = a.Unmap()
-	match := r.literal(a, port, policy.RangeOf(a))
-	if embedded, reason := embedded(a); match.Allow && reason != "" {
+	of := policy.RangeOf(a)
+	match := r.literal(a, port, of)
+	if !match.Allow || of.Class != policy.ClassTranslated {
+		return match
+	}
+	inner, reason := embedded(a)
+	if reason != "" {
 		return Match{Rule: Closed, Reason: reason}
-	} else if match.Allow && embedded.IsValid() {
-		if within := r.literal(embedded, port, policy.RangeOf(embedded)); !within.Allow {
-			return within
-		}
+	}
+	if within := r.literal(inner, port, policy.RangeOf(inner)); !within.Allow {
+		return within
 	}
 	return match
 }
@@ -145,18 +143,22 @@ func (r *Rules) Resolved(name Match, a netip.Addr, port uint16) Match {
 		return Match{Rule: Closed, Reason: noAddress}
 	}
 	a = a.Unmap()
-	match := r.resolved(name, a, port)
-	if embedded, reason := embedded(a); match.Allow && reason != "" {
+	of := policy.RangeOf(a)
+	match := r.resolved(name, a, port, of)
+	if !match.Allow || of.Class != policy.ClassTranslated {
+		return match
+	}
+	inner, reason := embedded(a)
+	if reason != "" {
 		return Match{Rule: Closed, Reason: reason}
-	} else if match.Allow && embedded.IsValid() {
-		if within := r.resolved(name, embedded, port); !within.Allow {
-			return within
-		}
+	}
+	if within := r.resolved(name, inner, port, policy.RangeOf(inner)); !within.Allow {
+		return within
 	}
 	return match
 }
 
-func (r *Rules) resolved(name Match, a netip.Addr, port uint16) Match {
+func (r *Rules) resolved(name Match, a netip.Addr, port uint16, of policy.Range) Match {
 	deny := none
 	for node := r.prefixes.longest(a); node >= 0; node = r.prefixes.nodes[node].parent {
 		deny = min(deny, r.ports.find(r.prefixes.nodes[node].denies, port))
@@ -164,7 +166,7 @@ func (r *Rules) resolved(name Match, a netip.Addr, port uint16) Match {
 	if deny != none && (name.Rule == Default || int(deny>>1) < name.Rule) {
 		return deny.match(false)
 	}
-	if of := policy.RangeOf(a); of.Class != policy.ClassPublic {
+	if of.Class != policy.ClassPublic {
 		if match := r.literal(a, port, of); !match.Allow {
 			return match
 		}

@@ -221,3 +221,11 @@ func TestSetSaysWhoseRuleDecided(t *testing.T) {
 		}
 	}
 }
+
+func TestMetadataNamesAreFound(t *testing.T) {
+	for _, name := range policy.MetadataNames() {
+		if never(name) != neverMeta || never("v1."+name) != neverMeta || never("my"+name) != none {
+			t.Errorf("%s isn't told from others", name)
+		}
+	}
+}
