@@ -109,10 +109,18 @@ var ranges = []struct {
 	{"fe80::a9fe:a9fe/128", ClassMetadata},    // OpenStack
 }
 
+// Ranges are all ranges that aren't public.
+func Ranges() []Range {
+	list := make([]Range, len(ranges))
+	for i, r := range ranges {
+		list[i] = Range{netip.MustParsePrefix(r.prefix), r.class}
+	}
+	return list
+}
+
 // rangesByByte are the ranges by the first byte of an address, IPv4 and IPv6, the longest prefix first.
 var rangesByByte = func() (by [2][256][]Range) {
-	for _, r := range ranges {
-		one := Range{netip.MustParsePrefix(r.prefix), r.class}
+	for _, one := range Ranges() {
 		family, first := family(one.Prefix.Addr()), int(one.Prefix.Addr().AsSlice()[0])
 		for i := first; i < first+1<<max(0, 8-one.Prefix.Bits()); i++ {
 			by[family][i] = append(by[family][i], one)

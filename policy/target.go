@@ -68,7 +68,11 @@ func parseName(field, text string) (Target, *FieldError) {
 	case len(text) > longestName+len("*."):
 		return Target{}, faultf(field, "%d bytes, a name has at most %d", len(text), longestName)
 	case strings.HasSuffix(text, "."):
-		return Target{}, &FieldError{Field: field, Message: quote(text) + " ends in a dot", Nearest: strings.ToLower(strings.TrimRight(text, "."))}
+		fault := faultf(field, "%s ends in a dot", quote(text))
+		if meant, err := ParseTarget(strings.TrimRight(text, ".")); err == nil { // and nothing else: it is foreign text
+			fault.Nearest = meant.String()
+		}
+		return Target{}, fault
 	}
 	name, wildcard := strings.CutPrefix(strings.ToLower(text), "*.")
 	if strings.Contains(name, "*") {

@@ -1,8 +1,10 @@
 # METADATA
 # title: Where the sandbox may connect to
 # description: >-
-#   Nowhere, unless data lists the target. Only a spec that denies by default passes; each target that it allows must be in data,
-#   settings.network.targets, spelt the same, with its ports.
+#   Nowhere, unless data lists the target. Only a spec that denies by default passes; each target that it allows must be covered by
+#   settings.network.targets in data, on each of its ports: a list of {"target", "ports"}, where no ports are all of them. An entry covers
+#   itself; *.example.com all that is beneath it, and not example.com; a prefix the addresses and prefixes in it, but not a range that only
+#   who names it opens, such as a private one: that takes an entry of its own.
 package sandboxd.network
 
 # METADATA
@@ -67,7 +69,7 @@ written(rule) := rule if count(rule.ports) > 0
 # description: For messages.
 # labels:
 #   rule: network.egress
-targets := concat(", ", [entry.target | some entry in data.settings.network.targets]) if count(data.settings.network.targets) > 0
+targets := concat(", ", [in_words(entry) | some entry in data.settings.network.targets]) if count(data.settings.network.targets) > 0
 
 # METADATA
 # title: No targets
@@ -75,6 +77,23 @@ targets := concat(", ", [entry.target | some entry in data.settings.network.targ
 # labels:
 #   rule: network.egress
 targets := "none" if count(data.settings.network.targets) == 0
+
+# METADATA
+# title: An entry of all ports in words
+# description: For messages.
+# labels:
+#   rule: network.egress
+in_words(entry) := entry.target if count(entry.ports) == 0
+
+# METADATA
+# title: An entry in words
+# description: For messages.
+# labels:
+#   rule: network.egress
+in_words(entry) := sprintf("%s on %s", [entry.target, ports]) if {
+	count(entry.ports) > 0
+	ports := concat(", ", [format_int(port, 10) | some port in entry.ports])
+}
 
 # METADATA
 # title: A rule that denies
@@ -85,27 +104,134 @@ listed_or_denied(rule) if rule.action == "deny"
 
 # METADATA
 # title: A rule that allows a listed target on any port
-# description: An entry without ports lists all of them.
+# description: Only an entry without ports lists all of them.
 # labels:
 #   rule: network.egress
 listed_or_denied(rule) if {
 	rule.action == "allow"
 	some entry in data.settings.network.targets
-	entry.target == rule.target
 	count(entry.ports) == 0
+	covers(entry.target, rule.target)
 }
 
 # METADATA
 # title: A rule that allows listed ports of a listed target
-# description: A rule without ports asks for all of them.
+# description: Each port has an entry; a rule without ports asks for all of them.
 # labels:
 #   rule: network.egress
 listed_or_denied(rule) if {
 	rule.action == "allow"
-	some entry in data.settings.network.targets
-	entry.target == rule.target
 	count(rule.ports) > 0
 	every port in rule.ports {
-		port in entry.ports
+		some entry in data.settings.network.targets
+		has_port(entry, port)
+		covers(entry.target, rule.target)
 	}
 }
+
+# METADATA
+# title: An entry of all ports
+# description: It has every port.
+# labels:
+#   rule: network.egress
+has_port(entry, _) if count(entry.ports) == 0
+
+# METADATA
+# title: An entry with ports
+# description: It has those.
+# labels:
+#   rule: network.egress
+has_port(entry, port) if port in entry.ports
+
+# METADATA
+# title: An entry covers itself
+# description: Spelt the same.
+# labels:
+#   rule: network.egress
+covers(entry, target) if entry == target
+
+# METADATA
+# title: A wildcard covers what is beneath it
+# description: Names and wildcards of one more label or several. What isn't *.name covers nothing.
+# labels:
+#   rule: network.egress
+covers(entry, target) if {
+	regex.match(`^\*\.([a-z0-9_-]+\.)*[a-z0-9_-]*[a-z][a-z0-9_-]*$`, entry)
+	endswith(target, trim_prefix(entry, "*"))
+}
+
+# METADATA
+# title: A prefix covers what lies in it
+# description: Not a closed range, unless the entry lies in that range too and so names it.
+# labels:
+#   rule: network.egress
+covers(entry, target) if {
+	net.cidr_is_valid(entry)
+	inner := prefix(target)
+	contains(entry, ":") == contains(inner, ":")
+	net.cidr_contains(entry, inner)
+	every closed in ranges {
+		same_side(closed, entry, inner)
+	}
+}
+
+# METADATA
+# title: Both in a closed range
+# description: Whoever lists a part of a range opens that part.
+# labels:
+#   rule: network.egress
+same_side(closed, entry, _) if net.cidr_contains(closed, entry)
+
+# METADATA
+# title: Not in a closed range
+# description: Such a prefix opens nothing of it.
+# labels:
+#   rule: network.egress
+same_side(closed, _, inner) if not net.cidr_contains(closed, inner)
+
+# METADATA
+# title: A prefix
+# description: As it is.
+# labels:
+#   rule: network.egress
+prefix(target) := target if net.cidr_is_valid(target)
+
+# METADATA
+# title: An IPv4 address
+# description: The prefix of its whole length.
+# labels:
+#   rule: network.egress
+prefix(target) := whole if {
+	not contains(target, ":")
+	whole := concat("/", [target, "32"])
+	net.cidr_is_valid(whole)
+}
+
+# METADATA
+# title: An IPv6 address
+# description: The prefix of its whole length.
+# labels:
+#   rule: network.egress
+prefix(target) := whole if {
+	contains(target, ":")
+	whole := concat("/", [target, "128"])
+	net.cidr_is_valid(whole)
+}
+
+# METADATA
+# title: Ranges that aren't public
+# description: >-
+#   Private, link-local, reserved and others, as sandboxd closes them (sandboxd's own list is policy/class.go; a test holds them equal). Some
+#   of them can't be opened by anything.
+# labels:
+#   rule: network.egress
+ranges := [
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"255.255.255.255/32", "::/3", "::/96", "::/128", "::1/128", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96",
+	"64:ff9b:1::/48", "100::/64", "2001::/23", "2001::/32", "2001:2::/48", "2001:db8::/32", "2002::/16", "3fff::/20", "4000::/2",
+	"8000::/1", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8", "169.254.169.254/32", "169.254.169.253/32", "169.254.169.123/32",
+	"169.254.170.2/32", "169.254.170.23/32", "169.254.169.250/32", "169.254.0.23/32", "169.254.42.42/32", "100.100.100.200/32",
+	"168.63.129.16/32", "192.0.0.192/32", "192.80.8.124/32", "fd00:ec2::254/128", "fd00:ec2::253/128", "fd00:ec2::123/128",
+	"fd00:ec2::23/128", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128", "fe80::a9fe:a9fe/128",
+]

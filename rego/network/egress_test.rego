@@ -74,3 +74,69 @@ test_change_keeps_rules_as_a_request_says_them if {
 	some reason in denied
 	reason.change.value == [{"action": "deny", "target": "10.0.0.0/8"}, {"action": "deny", "target": "a.example.com", "ports": [443]}]
 }
+
+wanted(target) := fixture.with_network({"egress": [{"action": "allow", "target": target, "ports": [443]}]})
+
+listed(target) := [{"target": target, "ports": [443]}]
+
+test_more_specific_is_covered if {
+	every entry, target in {
+		"*.example.com": {"*.example.com", "a.example.com", "a.b.example.com", "*.a.example.com"},
+		"10.0.0.0/8": {"10.0.0.0/8", "10.1.0.0/16", "10.1.2.3"},
+		"8.0.0.0/7": {"9.9.9.9", "8.8.0.0/16"},
+		"2600::/16": {"2600::1", "2600:1::/32"},
+		"fd00:1::/32": {"fd00:1::1"},
+	} {
+		every one in target {
+			proven := network.proven with input as wanted(one) with data.settings.network.targets as listed(entry)
+			proven == {"network.egress"}
+		}
+	}
+}
+
+test_others_are_not_covered if {
+	every entry, target in {
+		"*.example.com": {"example.com", "*.com", "evil-example.com", "a.example.com.evil.net", "*.org", "93.184.216.34"},
+		"example.com": {"a.example.com", "*.example.com"},
+		"*": {"a.example.com", "10.0.0.1"},
+		"*.": {"a.example.com"},
+		"*.2.3": {"10.1.2.3"},
+		"*.1": {"10.0.0.1"},
+		"10.0.0.0/8": {"11.0.0.1", "10.0.0.0/7", "a.example.com", "2600::1"},
+		"10.0.0.1": {"10.0.0.2", "10.0.0.0/8"},
+		"0.0.0.0/0": {"10.0.0.0/8", "10.0.0.1", "192.168.1.0/24", "169.254.1.1", "::/0", "2600::1"},
+		"10.0.0.0/7": {"10.0.0.1"},
+		"::/0": {"fd00::1", "64:ff9b::/96", "9.9.9.9"},
+		"::ffff:0:0/96": {"9.9.9.9", "10.0.0.1"},
+		"not/aprefix": {"10.0.0.1", "a.example.com"},
+	} {
+		every one in target {
+			proven := network.proven with input as wanted(one) with data.settings.network.targets as listed(entry)
+			proven == set()
+			denied := network.deny with input as wanted(one) with data.settings.network.targets as listed(entry)
+			fixture.rules(denied) == {"network.egress"}
+		}
+	}
+}
+
+test_ports_of_several_entries_add_up if {
+	entries := [{"target": "*.example.com", "ports": [80]}, {"target": "a.example.com", "ports": [443]}]
+	request := fixture.with_network({"egress": [{"action": "allow", "target": "a.example.com", "ports": [80, 443]}]})
+	proven := network.proven with input as request with data.settings.network.targets as entries
+	proven == {"network.egress"}
+	other := fixture.with_network({"egress": [{"action": "allow", "target": "b.example.com", "ports": [80, 443]}]})
+	unproven := network.proven with input as other with data.settings.network.targets as entries
+	unproven == set()
+}
+
+test_message_says_what_would_pass if {
+	entries := [{"target": "*.example.com", "ports": [80, 443]}, {"target": "10.0.0.0/8", "ports": []}]
+	denied := network.deny with input as wanted("pypi.org") with data.settings.network.targets as entries
+	some reason in denied
+	reason.message == "Egress may only be allowed to these targets: *.example.com on 80, 443, 10.0.0.0/8."
+}
+
+test_entry_without_a_list_of_ports_proves_nothing if {
+	proven := network.proven with input as wanted("pypi.org") with data.settings.network.targets as [{"target": "pypi.org"}]
+	proven == set()
+}
