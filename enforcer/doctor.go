@@ -42,6 +42,11 @@ func (h Host) Doctor() []Mechanism {
 	h.doctorLandlock(add)
 	h.doctorSeccomp(add)
 	h.doctorCgroup(add)
+	fenced := "sandboxes may be let out to named places; made and read back in a throw-away network namespace"
+	if !h.Fence {
+		fenced = h.FenceWhy
+	}
+	add(networkFence, h.Fence, fenced, howToFence)
 	add("pidfd.pass", h.PassPidFD, "SO_PASSPIDFD: the kernel gives the child's pidfd", "Linux 6.5")
 	add("pidfd.info", h.PidFDInfo, "PIDFD_GET_INFO", "Linux 6.13")
 	add("dumpable", h.SuidDumpable != 1, fmt.Sprintf("fs.suid_dumpable is %d", h.SuidDumpable),
@@ -113,3 +118,9 @@ func (h Host) doctorCgroup(add adder) {
 	}
 	add("kill.tree", h.Cgroup.Base != "" && h.Cgroup.Kill || h.LandlockABI >= 6, way, "Linux 6.12, or a writable cgroup version 2 tree")
 }
+
+// networkFence is the name of what a way out takes, and howToFence how it is got.
+const (
+	networkFence = "network.fence"
+	howToFence   = "a kernel with CONFIG_NF_TABLES_INET, CONFIG_NFT_TPROXY and CONFIG_NFT_REJECT_INET (modprobe nft_tproxy nft_reject_inet)"
+)

@@ -35,6 +35,12 @@ type Host struct {
 	// PassPidFD: SO_PASSPIDFD (6.5). PidFDInfo: PIDFD_GET_INFO (6.13).
 	PassPidFD bool `json:"passPidfd"`
 	PidFDInfo bool `json:"pidfdInfo"`
+	// IPv6: sockets of that family can be made.
+	IPv6 bool `json:"ipv6"`
+	// Fence: a network namespace can be fenced with nf_tables and tproxy, and reads back as it was made (tried in a throw-away one). FenceWhy is why
+	// not.
+	Fence    bool   `json:"fence"`
+	FenceWhy string `json:"fenceWhy,omitempty"`
 	// SuidDumpable is fs.suid_dumpable; Yama is kernel.yama.ptrace_scope, -1 where Yama is absent.
 	SuidDumpable int `json:"suidDumpable"`
 	Yama         int `json:"yama"`

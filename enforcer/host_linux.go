@@ -15,6 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
 	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/procfs"
 	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 )
@@ -45,6 +46,12 @@ func ProbeHost(c HostConfig) (Host, error) {
 	host.PidFDInfo = tryPidFDInfo()
 	host.SeccompReadback = len(host.SeccompActions) > 0 && seccomp.ReadbackWorks() == nil
 	host.SeccompListener = len(host.SeccompActions) > 0 && seccomp.ListenerWorks() == nil
+	host.IPv6 = tryIPv6()
+	if err := fence.Works(fence.AnyIP(host.IPv6)); err == nil {
+		host.Fence = true
+	} else {
+		host.FenceWhy = err.Error()
+	}
 	if host.Sources, err = mount.Sources(c.Show); err != nil {
 		return Host{}, fmt.Errorf("host: %w", err)
 	}
@@ -155,6 +162,15 @@ func tryUserNamespace() error {
 		return nil
 	}
 	return err
+}
+
+// tryIPv6 makes a socket of that family, which a kernel without it or with ipv6.disable=1 refuses.
+func tryIPv6() bool {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	return unix.Close(fd) == nil
 }
 
 // tryPassPidFD asks for pidfds with messages (Linux 6.5).

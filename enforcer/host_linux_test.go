@@ -124,7 +124,7 @@ func TestTier(t *testing.T) {
 func TestDoctorNamesEverything(t *testing.T) {
 	full := Host{
 		Kernel: "6.18.0", UID: 0, Capabilities: caps.All(40), LastCapability: 40, InitialUserNamespace: true, UserNamespaces: true, LandlockABI: 7,
-		SeccompActions: []string{"kill_process", "errno"}, SeccompReadback: true, SeccompListener: true, PassPidFD: true, PidFDInfo: true, Yama: -1,
+		SeccompActions: []string{"kill_process", "errno"}, SeccompReadback: true, SeccompListener: true, PassPidFD: true, PidFDInfo: true, Yama: -1, IPv6: true, Fence: true,
 	}
 	full.Cgroup.Layout, full.Cgroup.Base, full.Cgroup.Kill, full.Cgroup.Freeze = "v2", "/sys/fs/cgroup", true, true
 	full.Cgroup.Controllers = []string{"cpu", "memory", "pids"}
@@ -134,7 +134,7 @@ func TestDoctorNamesEverything(t *testing.T) {
 		}
 	}
 	bare := Host{Kernel: "5.15.0", UID: 1000, Yama: 1, SuidDumpable: 1}
-	bare.Cgroup.Why = "permission denied"
+	bare.Cgroup.Why, bare.FenceWhy = "permission denied", "no such file or directory"
 	var missing []string
 	for _, m := range bare.Doctor() {
 		if m.Have {
@@ -145,7 +145,7 @@ func TestDoctorNamesEverything(t *testing.T) {
 			t.Errorf("%s is missing, and nobody learns how to get it", m.Name)
 		}
 	}
-	for _, name := range []string{"tier", "user namespaces", "landlock", "landlock.scope", "seccomp", "seccomp.readback", "cgroup", "cgroup.memory", "cgroup.cpu", "cgroup.pids", "cgroup.usage", "kill.tree", "pidfd.pass"} {
+	for _, name := range []string{"tier", "user namespaces", "landlock", "landlock.scope", "seccomp", "seccomp.readback", "cgroup", "cgroup.memory", "cgroup.cpu", "cgroup.pids", "cgroup.usage", "kill.tree", "pidfd.pass", "network.fence"} {
 		if !slices.Contains(missing, name) {
 			t.Errorf("%s isn't missing among %s", name, strings.Join(missing, ", "))
 		}

@@ -3,6 +3,7 @@ package enforcer
 import (
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
 	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -13,6 +14,8 @@ type SandboxPlan struct {
 	// isn't root.
 	Namespaces []string `json:"namespaces"`
 	Hostname   string   `json:"hostname"`
+	// Network is the fence of its network namespace. Without one (Variant is empty) the namespace has the loopback and no way out at all.
+	Network fence.Plan `json:"network,omitzero"`
 	// Root is the file system that the sandbox sees, whole.
 	Root mount.Root `json:"root"`
 	// Worker are the ids of launcher and workers: never the daemon's (where there is more than one uid) and never a child's.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 )
 
 // SandboxSpec is what one sandbox is asked to be.
@@ -66,6 +67,9 @@ func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 		return SandboxPlan{}, err
 	}
 	plan.Root = root
+	if h.Fence {
+		plan.Network = fence.AnyIP(h.IPv6)
+	}
 	return plan, nil
 }
 

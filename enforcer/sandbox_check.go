@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/sandboxd/sandboxd/enforcer/caps"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -41,7 +42,7 @@ func CheckSandbox(p SandboxPlan, h Host, s SandboxState) policy.Verdict {
 	var r sandboxRows
 	r.namespaces(p, h, s)
 	r.mounts(p, s)
-	r.network(s)
+	r.network(p, s)
 	r.launcher(p, s)
 	r.add("sandbox.hostname", p.Hostname, s.Hostname)
 	if !s.HostnameRead {
@@ -87,18 +88,20 @@ func idMap(inside, outside int) string {
 	return fmt.Sprint([][3]uint32{{uint32(inside), uint32(outside), 1}})
 }
 
-// fallbackLinks are devices that the kernel puts into each new network namespace where these modules are loaded and
-// net.core.fb_tunnels_only_for_init_net isn't set. Nobody in the sandbox can bring them up or give them an address.
-var fallbackLinks = []string{"erspan0", "gre0", "gretap0", "ip6_vti0", "ip6gre0", "ip6tnl0", "ip_vti0", "sit0", "tunl0"}
-
-// network: no link but the loopback, and no way out.
-func (r *sandboxRows) network(s SandboxState) {
-	links := slices.DeleteFunc(slices.Clone(s.Links), func(name string) bool { return slices.Contains(fallbackLinks, name) })
+// network: no link but the loopback, and no way out but through the fence's sockets, where there is a fence.
+func (r *sandboxRows) network(p SandboxPlan, s SandboxState) {
+	links := slices.DeleteFunc(slices.Clone(s.Links), func(name string) bool { return slices.Contains(fence.FallbackLinks, name) })
 	r.add("network.links", "lo", strings.Join(links, " "))
 	// The loopback's own routes are in the table "local", which /proc/net/route doesn't show.
 	r.add("network.routes", "none", devices(s.Routes))
 	r.add("network.routes6", "lo only", lo(s.Routes6))
 	r.add("network.addresses6", "lo only", lo(s.Addresses6))
+	if p.Network.Variant == "" {
+		return
+	}
+	for _, row := range fence.Check(p.Network, s.Namespaces["net"], s.Fence) {
+		r.rows = append(r.rows, policy.Row{Control: row.Control, Want: row.Want, Got: row.Got, Held: row.Held, Evidence: policy.EvidenceKernel})
+	}
 }
 
 func devices(names []string) string {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/procfs"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -223,7 +224,7 @@ func TestCheckSandboxGrades(t *testing.T) {
 func TestCheckSandboxFallbackLinks(t *testing.T) {
 	plan, host := buildSandbox(t, 0)
 	s := asPlanned(plan, host)
-	s.Links = append(slices.Clone(fallbackLinks), "lo")
+	s.Links = append(slices.Clone(fence.FallbackLinks), "lo")
 	if failed := CheckSandbox(plan, host, s).Failed(); len(failed) != 0 {
 		t.Error(failed)
 	}

@@ -3,6 +3,7 @@ package enforcer
 import (
 	"fmt"
 
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/procfs"
 )
 
@@ -34,6 +35,8 @@ type SandboxState struct {
 	Routes     []string `json:"routes"`
 	Routes6    []string `json:"routes6"`
 	Addresses6 []string `json:"addresses6"`
+	// Fence is what was read through the fence's own sockets; nothing where there is none.
+	Fence fence.State `json:"fence,omitzero"`
 	// Hostname is the launcher's; HostnameRead says that the daemon read it, else only the launcher says so.
 	Hostname     string `json:"hostname"`
 	HostnameRead bool   `json:"hostnameRead"`

@@ -10,12 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/procfs"
 )
 
 // ObserveSandbox reads the state of the launcher pid, which must be a child that nobody has waited for yet, so that the number stays its own.
-// A process that has ended is an error that wraps [os.ErrProcessDone].
-func ObserveSandbox(pid int) (SandboxState, error) {
+// held is the fence that it has passed out, nil for a sandbox without one. A process that has ended is an error that wraps [os.ErrProcessDone].
+func ObserveSandbox(pid int, held *fence.Fence) (SandboxState, error) {
 	process, err := procfs.Open(pid)
 	if err != nil {
 		return SandboxState{}, err
@@ -31,6 +32,12 @@ func ObserveSandbox(pid int) (SandboxState, error) {
 			}
 			return SandboxState{}, fmt.Errorf("launcher %d: %w", pid, err)
 		}
+	}
+	if held == nil {
+		return state, nil
+	}
+	if state.Fence, err = held.Observe(); err != nil {
+		return SandboxState{}, fmt.Errorf("launcher %d: %w", pid, err)
 	}
 	return state, nil
 }

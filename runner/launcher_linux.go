@@ -43,7 +43,7 @@ func RunLauncher(args []string) int {
 		{"descriptors", l.descriptors},
 		{"plan", l.receive},
 		{"cgroup", l.cgroup},
-		{"loopback", loopback},
+		{"network", l.network},
 		{"hostname", l.hostname},
 		{"root", l.root},
 		{"stdio", stdio},
@@ -90,7 +90,7 @@ func (l *launcher) descriptors() error {
 }
 
 func (l *launcher) receive() error {
-	data, fds, err := receivePacket(daemonSocket)
+	data, fds, err := receivePacket(daemonSocket, 1)
 	if err != nil {
 		return err
 	}
@@ -136,24 +136,6 @@ func (l *launcher) cgroup() error {
 		return nil
 	}
 	return os.NewSyscallError("unshare", unix.Unshare(unix.CLONE_NEWCGROUP))
-}
-
-// loopback brings "lo" up: programs talk to themselves through it.
-func loopback() error {
-	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("socket: %w", err)
-	}
-	defer unix.Close(socket)
-	request, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	if err := unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, request); err != nil {
-		return fmt.Errorf("lo up: %w", err)
-	}
-	return nil
 }
 
 func (l *launcher) hostname() error { return unix.Sethostname([]byte(l.plan.Hostname)) }

@@ -19,6 +19,8 @@ type launcherOrder struct {
 
 // launcherReply is what the launcher says. Exactly one field is set.
 type launcherReply struct {
+	// Fence: the descriptors beside it are the sockets of the sandbox's fence, in the plan's order. It comes before Ready, from a plan that has one.
+	Fence bool `json:"fence,omitzero"`
 	// Ready: the sandbox is made; this is the name that uname(2) gives.
 	Ready *launcherReady `json:"ready,omitempty"`
 	// Failed: a step of making it failed; the launcher ends.

@@ -29,7 +29,7 @@ func serve() int {
 	fault("launcher.serve")
 	send(launcherReply{Ready: &launcherReady{Hostname: unix.ByteSliceToString(name.Nodename[:])}})
 	for {
-		data, fds, err := receivePacket(daemonSocket)
+		data, fds, err := receivePacket(daemonSocket, 1)
 		if err != nil {
 			return 0
 		}

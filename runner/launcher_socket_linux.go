@@ -58,13 +58,13 @@ func (l *link) send(message any, fds ...int) error {
 	return errors.Join(waitErr, err)
 }
 
-// receive reads one message and the descriptors beside it. The end of the socket is [io.EOF].
-func (l *link) receive() ([]byte, []int, error) {
+// receive reads one message and the descriptors beside it, at most so many. The end of the socket is [io.EOF].
+func (l *link) receive(most int) ([]byte, []int, error) {
 	var data []byte
 	var fds []int
 	var err error
 	waitErr := l.raw.Read(func(fd uintptr) bool {
-		data, fds, err = receivePacket(int(fd))
+		data, fds, err = receivePacket(int(fd), most)
 		return !errors.Is(err, unix.EAGAIN)
 	})
 	if waitErr != nil {
@@ -75,9 +75,9 @@ func (l *link) receive() ([]byte, []int, error) {
 
 func (l *link) deadline(t time.Time) error { return l.file.SetDeadline(t) }
 
-// receivePacket reads one packet of at most maxPacket bytes and one descriptor.
-func receivePacket(fd int) ([]byte, []int, error) {
-	data, control := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4))
+// receivePacket reads one packet of at most maxPacket bytes, and at most so many descriptors.
+func receivePacket(fd, most int) ([]byte, []int, error) {
+	data, control := make([]byte, maxPacket), make([]byte, unix.CmsgSpace(4*most))
 	for {
 		n, controlLength, flags, _, err := unix.Recvmsg(fd, data, control, unix.MSG_CMSG_CLOEXEC)
 		if errors.Is(err, unix.EINTR) {
@@ -92,7 +92,7 @@ func receivePacket(fd int) ([]byte, []int, error) {
 		}
 		if flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 {
 			closeAll(fds)
-			return nil, nil, fmt.Errorf("%w: a packet of more than %d bytes or one descriptor", ErrProtocol, maxPacket)
+			return nil, nil, fmt.Errorf("%w: a packet of more than %d bytes or %d descriptors", ErrProtocol, maxPacket, most)
 		}
 		if n == 0 {
 			closeAll(fds)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -49,6 +50,8 @@ type Sandbox struct {
 	verdict policy.Verdict
 	process *os.Process
 	link    *link
+	// fence is the sandbox's, nil where its plan has none. It is closed with the sandbox.
+	fence *fence.Fence
 	// root is the group that launcher, workers and execs have in common, and workersGroup the leaf of the first two; nil without Config.Cgroup.
 	root, workersGroup *cgroup.Group
 	// groups below root wait for execs.
@@ -99,6 +102,10 @@ func (s *Sandbox) Verdict() policy.Verdict { return s.verdict }
 // State is what was read back at its start.
 func (s *Sandbox) State() enforcer.SandboxState { return s.state }
 
+// Network is the sandbox's fence: its sockets are the only way out that it has. nil where the host can't fence ([enforcer.Host.Fence]). It is closed when
+// the sandbox is gone.
+func (s *Sandbox) Network() *fence.Fence { return s.fence }
+
 // Gone is closed when no process of the sandbox is left.
 func (s *Sandbox) Gone() <-chan struct{} { return s.gone }
 
@@ -144,7 +151,7 @@ func startingWorker(v policy.Verdict) bool {
 
 // observe reads back and checks. said is the hostname as the launcher gave it, for when the daemon can't read it.
 func (s *Sandbox) observe(said string) (enforcer.SandboxState, policy.Verdict, error) {
-	state, err := enforcer.ObserveSandbox(s.process.Pid)
+	state, err := enforcer.ObserveSandbox(s.process.Pid, s.fence)
 	if err != nil {
 		return state, policy.Verdict{}, err
 	}

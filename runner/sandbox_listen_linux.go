@@ -31,6 +31,9 @@ func (s *Sandbox) listen() {
 	s.link.deadline(time.Unix(1, 0))
 	err := <-heard
 	s.link.file.Close()
+	if s.fence != nil {
+		s.fence.Close()
+	}
 	if !s.closing.Load() {
 		s.config.Logger.Error("a launcher has ended by itself", "pid", s.process.Pid, "error", err, "state", s.ended.String())
 	}
@@ -53,7 +56,7 @@ func (s *Sandbox) listen() {
 // hear takes the launcher's messages until its socket ends.
 func (s *Sandbox) hear() error {
 	for {
-		data, fds, err := s.link.receive()
+		data, fds, err := s.link.receive(1)
 		if err != nil {
 			return err
 		}

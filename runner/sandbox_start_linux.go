@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 )
 
 // startLimit bounds the making of a sandbox, which takes milliseconds, and the start of a worker.
@@ -117,7 +118,7 @@ func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
 	if plan.UserNamespace() {
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.UID, HostID: plan.Outside.UID, Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.GID, HostID: plan.Outside.GID, Size: 1}}
-		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SETPCAP}
 	}
 	if s.config.Cgroup != nil {
 		first, err := s.makeGroups()
@@ -172,22 +173,47 @@ func (s *Sandbox) handOver() (*launcherReady, error) {
 		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
 	}
 	fault("sandbox.sent")
-	data, fds, err := s.link.receive()
+	if s.config.Plan.Network.Variant != "" {
+		reply, fds, err := s.firstWord()
+		if err != nil {
+			return nil, err
+		}
+		if !reply.Fence {
+			closeAll(fds)
+			return nil, fmt.Errorf("%w: the launcher's first word isn't its fence", ErrProtocol)
+		}
+		if s.fence, err = fence.Hold(s.config.Plan.Network, fds); err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+		fault("sandbox.fenced")
+	}
+	reply, fds, err := s.firstWord()
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: wait for the launcher: %w", err)
+		return nil, err
 	}
 	closeAll(fds)
-	var reply launcherReply
-	if err := json.Unmarshal(data, &reply, strict); err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+	if reply.Ready == nil {
+		return nil, fmt.Errorf("%w: the launcher isn't ready", ErrProtocol)
 	}
-	switch {
-	case reply.Failed != nil:
-		return nil, &LauncherError{Step: reply.Failed.Step, Errno: reply.Failed.Errno, Message: reply.Failed.Message}
-	case reply.Ready != nil:
-		return reply.Ready, nil
+	return reply.Ready, nil
+}
+
+// firstWord is what the launcher says while it makes the sandbox. Why it failed is an error.
+func (s *Sandbox) firstWord() (reply launcherReply, fds []int, err error) {
+	data, fds, err := s.link.receive(max(1, len(s.config.Plan.Network.Sockets)))
+	if err != nil {
+		return reply, nil, fmt.Errorf("sandbox: wait for the launcher: %w", err)
 	}
-	return nil, fmt.Errorf("%w: the launcher's first word is %s", ErrProtocol, data)
+	err = json.Unmarshal(data, &reply, strict)
+	if err == nil && reply.Failed != nil {
+		err = &LauncherError{Step: reply.Failed.Step, Errno: reply.Failed.Errno, Message: reply.Failed.Message}
+	} else if err != nil {
+		err = fmt.Errorf("sandbox: %w", err)
+	}
+	if err != nil {
+		closeAll(fds)
+	}
+	return reply, fds, err
 }
 
 // planFile is a plan in a memfd: it has as many rows as the host has mounts to show, so no packet is long enough for all.

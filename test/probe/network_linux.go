@@ -35,20 +35,34 @@ var networkActs = []act{
 			return errors.New("want NAME")
 		}
 		return onAddress([]string{argument(args, 1, "9.9.9.9:53")}, unix.SOCK_DGRAM, func(fd int, to unix.Sockaddr) error {
-			if err := unix.Sendto(fd, question(args[0]), 0, to); err != nil {
-				return err
-			}
 			if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2}); err != nil {
 				return err
 			}
-			_, _, err := unix.Recvfrom(fd, make([]byte, 512), 0)
+			if err := unix.Connect(fd, to); err != nil { // as resolvers do, who learn of a refusal that way
+				return err
+			}
+			if _, err := unix.Write(fd, question(args[0])); err != nil {
+				return err
+			}
+			_, err := unix.Read(fd, make([]byte, 512))
 			return err
 		})
 	}},
 	{"connect", "ADDRESS:PORT", "TCP connection", func(args []string) error { return onAddress(args, unix.SOCK_STREAM, unix.Connect) }},
 	{"bind", "ADDRESS:PORT", "TCP bind", func(args []string) error { return onAddress(args, unix.SOCK_STREAM, unix.Bind) }},
-	{"udp", "ADDRESS:PORT", "send a datagram", func(args []string) error {
-		return onAddress(args, unix.SOCK_DGRAM, func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("probe"), 0, to) })
+	{"udp", "ADDRESS:PORT", "send a datagram, and hear whether it is refused at once", func(args []string) error {
+		return onAddress(args, unix.SOCK_DGRAM, func(fd int, to unix.Sockaddr) error {
+			if err := unix.Connect(fd, to); err != nil {
+				return err
+			}
+			if _, err := unix.Write(fd, []byte("probe")); err != nil {
+				return err
+			}
+			if _, _, err := unix.Recvfrom(fd, make([]byte, 512), unix.MSG_DONTWAIT); err != nil && err != unix.EAGAIN {
+				return err
+			}
+			return nil
+		})
 	}},
 	{"fastopen", "ADDRESS:PORT", "connect by sendto(MSG_FASTOPEN), round a filter on connect", func(args []string) error {
 		return onAddress(args, unix.SOCK_STREAM, func(fd int, to unix.Sockaddr) error {
