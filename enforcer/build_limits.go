@@ -17,7 +17,7 @@ var fixedLimits = []struct {
 	// One byte, not none: a core that goes to a program ("|" in core_pattern) is made in spite of 0 and refused for 1 (core(5)).
 	{"core", 1},
 	{"memlock", 64 << 10}, // the kernel's own default for thirty years; memory that can't be swapped is the machine's
-	{"msgqueue", 819200},  // the kernel's default
+	{"msgqueue", 0},       // POSIX queues outlive their maker, and without a mount nobody finds them again
 	{"nice", 0},           // no raising of priority
 	{"rtprio", 0},
 	{"sigpending", 1024}, // counted per uid; queued signals are kernel memory

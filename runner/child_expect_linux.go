@@ -24,6 +24,8 @@ type place struct {
 	// groups are those that wait for an exec, nil: none is kept.
 	groups *groups
 	worker int
+	// wipe has the worker remove first what earlier execs left.
+	wipe bool
 }
 
 // place is where this sandbox's children are.

@@ -80,10 +80,14 @@ func (s *Sandbox) Prepare(ctx context.Context, p enforcer.Plan, inv enforcer.Inv
 	if err != nil {
 		return nil, err
 	}
+	wipe, born := s.execs.enter()
+	defer born()
+	at.wipe = wipe
 	return prepare(ctx, at, w, s.giveBack, p, inv, with)
 }
 
 func (s *Sandbox) giveBack(w *worker, clean bool) {
+	s.execs.leave()
 	if clean {
 		s.putWorker(w)
 	} else {

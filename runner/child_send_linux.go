@@ -30,6 +30,9 @@ func (c *Child) send(with IO, ends []int) error {
 	if c.inv.Own {
 		header.flags |= flagOwn
 	}
+	if c.place.wipe {
+		header.flags |= flagWipe
+	}
 	if c.group != nil {
 		header.flags |= flagCgroup
 		fds = append(fds, c.group.FD())

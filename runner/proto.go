@@ -74,6 +74,7 @@ const (
 	flagCgroup                    // descriptor 4 is the exec's cgroup
 	flagMemfd                     // the body is in the last descriptor
 	flagOwn                       // the target is the worker's own binary
+	flagWipe                      // nobody else runs: what earlier execs left in the kernel is removed first
 )
 
 // packetSize is the largest exec message that is sent as one packet, and the worker's buffer.

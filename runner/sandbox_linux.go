@@ -56,6 +56,8 @@ type Sandbox struct {
 	root, workersGroup *cgroup.Group
 	// groups below root wait for execs.
 	groups groups
+	// execs counts those that run.
+	execs execs
 	// slots has room for MaxWorkers: who holds one may have a worker.
 	slots chan struct{}
 

@@ -25,6 +25,11 @@ func (w *shepherd) exec(m message) error {
 
 // birth makes the table whole and the child with it. With vfork it comes back when the child has executed or ended.
 func (w *shepherd) birth(m message) (int, error) {
+	if m.flags&flagWipe != 0 && !sabotaged("wipe") {
+		if err := w.wipe(); err != nil {
+			return 0, &failure{"wipe", err}
+		}
+	}
 	plan, err := w.plans.get(m.plan, int(m.extra), w.words)
 	if err != nil {
 		return 0, err

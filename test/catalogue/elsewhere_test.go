@@ -31,6 +31,7 @@ var elsewhere = map[string]string{
 	"A15": "enforcer/seccomp.TestForbidden enforcer/seccomp.TestKernelAgrees",
 	"A17": "runner.TestSameUIDAttacker runner.TestTreeAttacksItsWorker",
 	"A19": "runner.TestTreeSetsTheLimitsOfOthers",
+	"A22": "runner.TestSandboxWipesSystemV runner.TestEntriesWaitForTheWipe",
 	"A25": "test/catalogue.TestBinfmtMisc execd.TestMismatchAfterExecve enforcer.TestCheckStartedNoticesEveryChange",
 	"A26": "policy.TestWithinRefusesEverySingleLoosening enforcer.TestBuildNeverGivesMore",
 	"A30": "enforcer.TestBuiltinProfiles",

@@ -84,6 +84,8 @@ var kernelRows = []row{
 		syscall request_key 0 0 0 0      → ENOSYS
 		syscall keyctl 11 0 0 0          → ENOSYS
 		syscall keyctl 1 0               → ENOSYS`, readBack: "seccomp.filter"},
+	{id: "A22", what: "a POSIX queue, which outlives who makes it", try: `
+		queue                            → EMFILE`, readBack: "rlimit.msgqueue"},
 	{id: "A23", what: "sockets to the hypervisor, the wire and the kernel's own", try: `
 		socket vsock                     → EAFNOSUPPORT
 		socket packet                    → EAFNOSUPPORT

@@ -28,6 +28,7 @@ var kernelActs = []act{
 		_, err := unix.AddKey("user", "probe", []byte("hidden"), unix.KEY_SPEC_USER_KEYRING)
 		return err
 	}},
+	{"queue", "", "leave a POSIX message queue behind for a later run", func([]string) error { return openQueue("probe") }},
 	{"io-uring", "", "io_uring_setup(2)", func([]string) error { return ioUringSetup() }},
 	{"bpf", "", "make a BPF map", func([]string) error { return bpfMapCreate() }},
 	{"perf", "", "perf_event_open(2) on this process", func([]string) error {
