@@ -15,8 +15,8 @@ var groups = [...]Group{
 	{"mounts", "changes what the sandbox sees as its files", []string{
 		"chroot", "fsconfig", "fsmount", "fsopen", "fspick", "listns", "mount", "mount_setattr", "move_mount", "open_tree", "open_tree_attr", "pivot_root", "umount", "umount2",
 	}},
-	{"other processes", "reads or changes the memory, the descriptors or the limits of other processes", []string{
-		"kcmp", "migrate_pages", "pidfd_getfd", "prlimit64", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace",
+	{"other processes", "reads or changes the memory, the descriptors, the limits or the priority of other processes", []string{
+		"ioprio_set", "kcmp", "migrate_pages", "pidfd_getfd", "prlimit64", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "setpriority",
 	}},
 	{"io_uring", "opens files and sockets past any filter", []string{"io_uring_enter", "io_uring_register", "io_uring_setup"}},
 	{"keys", "kernel memory that outlives the sandbox and is in no namespace", []string{"add_key", "keyctl", "request_key"}},

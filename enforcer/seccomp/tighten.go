@@ -14,6 +14,8 @@ const (
 	namespaceFlags = 0x7e020000
 	tiocsti        = 0x5412
 	tioclinux      = 0x541c
+
+	prioUser, ioprioUser = 2, 3 // PRIO_USER, IOPRIO_WHO_USER
 )
 
 // BaseTightening is what sandboxd refuses on top of any profile. The answer of a call is the stricter of the two; between two errnos, this one.
@@ -42,6 +44,10 @@ func BaseTightening() []Rule {
 		// Who may read and set the limits of others is asked by uid alone, and no Landlock scope stands against it: an RLIMIT_CPU of 0 kills another
 		// exec of the sandbox, and for an ordinary user the worker and the launcher too. Without a number it is one's own.
 		{Action: Errno(syscall.EPERM), Calls: []string{"prlimit64"}, Tests: []Test{{Op: NotEqual, Mask: low, Value: 0}}},
+		// Priorities of everybody of a uid at once: every exec of the sandbox, and for an ordinary user worker and launcher. By number it can't be refused:
+		// threads have numbers of their own, and libraries set theirs by them.
+		{Action: Errno(syscall.EPERM), Calls: []string{"setpriority"}, Tests: []Test{{Op: Equal, Mask: low, Value: prioUser}}},
+		{Action: Errno(syscall.EPERM), Calls: []string{"ioprio_set"}, Tests: []Test{{Op: Equal, Mask: low, Value: ioprioUser}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsti}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tioclinux}}},
 

@@ -31,6 +31,14 @@ var (
 		}
 		return ""
 	}}
+	utilLinux = feature{"util-linux", func(*fixture) string {
+		for _, program := range []string{"/usr/bin/renice", "/usr/bin/taskset"} {
+			if _, err := os.Stat(program); err != nil {
+				return "no " + program
+			}
+		}
+		return ""
+	}}
 	signalScope = mechanism("landlock.scope")
 	python      = feature{"python", func(*fixture) string {
 		if _, err := os.Stat("/usr/bin/python3"); err != nil {

@@ -55,6 +55,14 @@ var privilegeRows = []row{
 		pidfd-getfd 1                    → EPERM
 		rlimit-of SIBLING                → EPERM
 		rlimit-of 1                      → EPERM`, readBack: "seccomp.filter"},
+	{id: "A19", what: "the priority of everybody of one's uid, others in the sandbox among them", beside: true, try: `
+		syscall setpriority 2 0 5        → EPERM
+		syscall setpriority 0x100000002 0 5 → EPERM
+		syscall ioprio_set 3 0 0x4004    → EPERM
+		syscall setpriority 0 0 5        → done
+		syscall setpriority 1 0 5        → done
+		syscall ioprio_set 1 0 0x4004    → done`, readBack: "seccomp.filter"},
+	{id: "A19", what: "one's own processor and priority, which go on working", run: []string{"sh", "-c", "renice -n 3 -p $$ && nice -n 2 true && taskset -p 1 $$ && taskset 1 true"}, needs: []feature{utilLinux}},
 	{id: "A21", what: "the launcher's environment and memory map", beside: true, try: `
 		read /proc/1/environ             → ENOENT or EACCES
 		read /proc/1/maps                → ENOENT or EACCES

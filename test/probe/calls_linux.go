@@ -30,6 +30,7 @@ var calls = map[string]uintptr{
 	"io_uring_register":      unix.SYS_IO_URING_REGISTER,
 	"io_uring_setup":         unix.SYS_IO_URING_SETUP,
 	"ioctl":                  unix.SYS_IOCTL,
+	"ioprio_set":             unix.SYS_IOPRIO_SET,
 	"kcmp":                   unix.SYS_KCMP,
 	"kexec_load":             unix.SYS_KEXEC_LOAD,
 	"kexec_file_load":        unix.SYS_KEXEC_FILE_LOAD,
