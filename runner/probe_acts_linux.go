@@ -16,6 +16,13 @@ const (
 	probeNew     = landlock.ProbeDir + "/new"
 )
 
+// The devices that are tried to be made. Without Landlock they take CAP_MKNOD and are answered with EPERM. Number 0, which takes no capability, would
+// tell nothing: it is no device but a whiteout, and where Landlock knows that (Linux 6.1 with its updates does) it takes the right to make a regular file.
+const (
+	nullDevice = 1<<8 | 3
+	loopDevice = 7 << 8
+)
+
 // probeActs are the acts that aren't single system calls, by their names in [enforcer.Acts]. What one of them makes it takes away again.
 var probeActs = map[string]func() error{
 	"root.create":                       func() error { return creates("/new") },
@@ -44,9 +51,9 @@ var probeActs = map[string]func() error{
 	"landlock.make_sym":                 func() error { return made(unix.Symlink("x", probeNew), unix.Unlink) },
 	"landlock.make_fifo":                func() error { return made(unix.Mkfifo(probeNew, 0o600), unix.Unlink) },
 	"landlock.make_sock":                func() error { return made(unix.Mknod(probeNew, unix.S_IFSOCK|0o600, 0), unix.Unlink) },
-	"landlock.make_char":                func() error { return made(unix.Mknod(probeNew, unix.S_IFCHR|0o600, 0), unix.Unlink) }, // number 0 takes no capability
-	"landlock.make_char in /tmp":        func() error { return device(unix.S_IFCHR, 0) },
-	"landlock.make_block in /tmp":       func() error { return device(unix.S_IFBLK, 7<<8) }, // without Landlock EPERM
+	"landlock.make_char":                func() error { return made(unix.Mknod(probeNew, unix.S_IFCHR|0o600, nullDevice), unix.Unlink) },
+	"landlock.make_char in /tmp":        func() error { return device(unix.S_IFCHR, nullDevice) },
+	"landlock.make_block in /tmp":       func() error { return device(unix.S_IFBLK, loopDevice) },
 	"landlock.refer":                    func() error { return made(unix.Link(probeSubfile, probeNew), unix.Unlink) },
 	"landlock.net.bind":                 func() error { return onSocket(unix.AF_INET, unix.Bind, &unix.SockaddrInet4{Addr: loopback4}) },
 	"landlock.net.bind6":                func() error { return onSocket(unix.AF_INET6, unix.Bind, &unix.SockaddrInet6{Addr: loopback6}) },
