@@ -20,6 +20,7 @@ func doomedDaemon(dir string) {
 	c := DefaultConfig(dir)
 	c.RunnerPath, c.ClaimFile = os.Getenv("EXECD_TEST_RUNNER"), filepath.Join(dir, "ids")
 	c.FirstUID, c.UIDs = 700_000, 2000
+	hastenPolicy(&c)
 	s, err := New(context.Background(), c)
 	if err != nil {
 		fmt.Println("daemon:", err)

@@ -56,8 +56,15 @@ func testConfig(t testing.TB) Config {
 	c.FirstUID = 400_000 + os.Getpid()%1000*1000 // no other package's tests have these
 	c.UIDs = 1000
 	c.Pool = 0
+	hastenPolicy(&c)
 	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return c
+}
+
+// hastenPolicy leaves out what policy/engine's own tests are about: the bundle's tests, which would run at the start of every service here, and how long a
+// decision may take, which on an emulated processor is another time.
+func hastenPolicy(c *Config) {
+	c.TestedPolicy, c.DecisionTimeout = true, 30*time.Second
 }
 
 // start starts a service and closes it at the test's end.
