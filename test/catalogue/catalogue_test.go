@@ -6,7 +6,8 @@
 // hold a scenario which can't be a request, and TestEveryScenario holds that none is missing.
 //
 // A row that this kernel has no feature for is skipped by that name; a row whose limit this host can't hold must be refused by the name of
-// what is missing. The run ends with a count of all of them.
+// what is missing. The run ends with a count of all of them. Where CATALOGUE_LACKS lists what a machine lacks, with ";" between, a row that is
+// left out for anything else is a failure, and so is a name for which none is.
 package catalogue
 
 import (
@@ -69,7 +70,45 @@ func TestMain(m *testing.M) {
 	}
 	status := m.Run()
 	fmt.Println(&count)
+	if lacks, said := os.LookupEnv("CATALOGUE_LACKS"); said {
+		for _, why := range count.unexpected(strings.Split(lacks, ";")) {
+			fmt.Println(why)
+			status = max(status, 1)
+		}
+	}
 	os.Exit(status)
+}
+
+// unexpected holds what rows were left out for against the list of what this machine lacks.
+func (c *tally) unexpected(lacks []string) []string {
+	left := map[string]bool{}
+	for _, list := range []map[string]int{c.refused, c.skipped, c.absent} {
+		for why := range list {
+			name, _, _ := strings.Cut(why, ": ")
+			left[name] = true
+		}
+	}
+	var wrong []string
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		if !slices.Contains(lacks, name) {
+			wrong = append(wrong, "FAIL: rows were left out for "+name+", which CATALOGUE_LACKS hasn't")
+		}
+	}
+	for _, name := range lacks {
+		if !left[name] && name != "" {
+			wrong = append(wrong, "FAIL: CATALOGUE_LACKS has "+name+", and no row was left out for it")
+		}
+	}
+	return wrong
+}
+
+func TestUnexpected(t *testing.T) {
+	c := &tally{refused: map[string]int{"cgroup.memory": 2}, skipped: map[string]int{"landlock.scope: not here": 3}, absent: map[string]int{}}
+	for lacks, want := range map[string]int{"cgroup.memory;landlock.scope": 0, "cgroup.memory": 1, "": 2, "cgroup.memory;landlock.scope;FUSE": 1} {
+		if got := c.unexpected(strings.Split(lacks, ";")); len(got) != want {
+			t.Errorf("%q: %q", lacks, got)
+		}
+	}
 }
 
 func TestCatalogue(t *testing.T) {

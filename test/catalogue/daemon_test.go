@@ -52,7 +52,7 @@ func startDaemon(t *testing.T, bin string, flags ...string) *daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.stop(t) })
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) { // polls what the supervisor of a daemon polls
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // emulated, it takes long to prove a bundle; polls what the supervisor of a daemon polls
 		if response, err := d.client.Get("http://sandboxd/readyz"); err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
