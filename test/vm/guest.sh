@@ -6,6 +6,7 @@ set -eu
 here=$(pwd)
 root=/root.new
 mkdir $root
+test ! -e fuse.ko || insmod fuse.ko
 mount -t tmpfs -o mode=0755 root $root
 for dir in usr/bin usr/sbin usr/lib etc dev proc sys tmp run var/tmp home; do mkdir -p $root/$dir; done
 for link in bin sbin lib; do ln -s usr/$link $root/$link; done
