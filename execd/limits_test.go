@@ -1,15 +1,16 @@
 package execd
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -75,26 +76,32 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// The limits are those of the group that the process is in, when it runs: read here, not by the daemon.
+// The limits are those of the group that the process is in, when it runs: read here, not by the daemon, and by the kernel's list of its members. The
+// process itself sees no path of it, since it has a cgroup namespace.
 func TestLimitsAreInForceAfterExecve(t *testing.T) {
 	s := start(t, testConfig(t))
 	need(t, s, "memory", "cpu", "pids")
-	r := shell("cat /proc/self/cgroup; sleep 100")
+	r := shell("echo here; sleep 100")
 	r.Limits.MemoryBytes, r.Limits.CPU, r.Limits.Pids, r.Limits.CPUSeconds = 64<<20, 0.5, 20, 10
 	want := map[string]string{
 		"memory.max": "67108864", "memory.swap.max": "0", "memory.oom.group": "1", "cpu.max": "50000 100000", "pids.max": "20",
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	sink := &groupSink{read: func(group string) {
+	sink := &startedSink{started: func() {
 		defer cancel()
-		dir := filepath.Join(s.host.Cgroup.Mount, strings.TrimPrefix(group, s.host.Cgroup.Path))
+		running := s.running.all(nil)
+		if len(running) != 1 || running[0].plan.Kill != enforcer.KillCgroup {
+			t.Errorf("%d run, or not in a group of their own", len(running))
+			return
+		}
+		dir, pid := execGroup(t, running[0]), strconv.Itoa(running[0].child.PID())
 		for name, value := range want {
 			if got, err := os.ReadFile(filepath.Join(dir, name)); strings.TrimSpace(string(got)) != value {
 				t.Errorf("%s is %q, want %q; %v", name, got, value, err)
 			}
 		}
-		if members, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); len(bytes.Fields(members)) == 0 {
-			t.Errorf("nobody is in %s: %v", dir, err)
+		if members, err := os.ReadFile(filepath.Join(dir, "cgroup.procs")); !slices.Contains(strings.Fields(string(members)), pid) {
+			t.Errorf("%s isn't among %q of %s: %v", pid, members, dir, err)
 		}
 	}}
 	reply := s.Exec(ctx, r, Options{Rows: true, Sink: sink})
@@ -110,19 +117,15 @@ func TestLimitsAreInForceAfterExecve(t *testing.T) {
 	}
 }
 
-// groupSink hears from the child which group it is in.
-type groupSink struct {
-	once sync.Once
-	read func(group string)
+// startedSink hears that the program runs: it has written something.
+type startedSink struct {
+	once    sync.Once
+	started func()
 }
 
-func (*groupSink) Decision(policy.Decision) {}
+func (*startedSink) Decision(policy.Decision) {}
 
-func (s *groupSink) Output(_ string, chunk []byte) {
-	if group, ok := strings.CutPrefix(strings.TrimSpace(string(chunk)), "0::"); ok {
-		s.once.Do(func() { s.read(group) })
-	}
-}
+func (s *startedSink) Output(string, []byte) { s.once.Do(s.started) }
 
 func TestPidsLimit(t *testing.T) {
 	s := start(t, testConfig(t))
