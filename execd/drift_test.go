@@ -163,12 +163,19 @@ func TestDriftKills(t *testing.T) {
 			}
 			return os.WriteFile(filepath.Join(dir, "pids.max"), []byte("max"), 0)
 		}},
+		{"its memory is raised", "cgroup.memory.max", "exec", func(t *testing.T, w *walk) error {
+			return os.WriteFile(filepath.Join(execGroup(t, w), "memory.max"), []byte("max"), 0)
+		}},
 	} {
 		for _, kept := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/kept=%t", row.name, kept), func(t *testing.T) {
 				c := driftConfig(t)
 				s := start(t, c)
 				r := shell("sleep 60 & sleep 60")
+				if row.control == "cgroup.memory.max" {
+					need(t, s, "memory")
+					r.Limits.MemoryBytes = 64 << 20
+				}
 				if kept {
 					box, err := s.sandboxes.create(t.Context(), Self())
 					if err != nil {
