@@ -60,7 +60,7 @@ for program in sh cat echo ls sleep true; do
 	cp -L "$path" "$work/dynamic/bin/"
 	libraries "$path"
 done
-# The distribution's own interpreter, which needs nothing but its library. Tests that want it are skipped where this machine has none.
+# The distribution's own interpreter (test/tools.sh installs it), which needs nothing but its library.
 if [ -x /usr/bin/python3 ]; then
 	cp -L /usr/bin/python3 "$work/dynamic/bin/"
 	libraries /usr/bin/python3
