@@ -13,9 +13,9 @@ import (
 var ErrDescriptors = errors.New("relay: too few descriptors")
 
 const (
-	// reserved descriptors are for everything else in the process.
+	// reserved descriptors are for everything else in the process: a quarter of all, or these.
 	reserved = 512
-	// mostPipes bounds the pipes in use, of two descriptors each. What finds none is copied.
+	// mostPipes bounds the pipes in use, of two descriptors each: an eighth of all, or these. What finds none is copied.
 	mostPipes = 256
 	// each connection has two sockets.
 	perConnection = 2
@@ -26,9 +26,10 @@ type Capacity struct {
 	most int64
 	used atomic.Int64
 
-	mu    sync.Mutex
-	pipes []*pipe // not in use
-	made  int
+	mu        sync.Mutex
+	pipes     []*pipe // not in use
+	made      int
+	mostPipes int
 }
 
 // NewCapacity is for so many connections in all, 0 for as many as fit. It is ErrDescriptors when RLIMIT_NOFILE has no room for them: running out later
@@ -42,16 +43,18 @@ func NewCapacity(connections int) (*Capacity, error) {
 }
 
 func capacityFor(connections int, descriptors uint64) (*Capacity, error) {
-	descriptors = min(descriptors, 1<<30) // RLIM_INFINITY
-	fit := (int(descriptors) - reserved - 2*mostPipes) / perConnection
+	all := int(min(descriptors, 1<<30)) // RLIM_INFINITY
+	pipes := min(all/16, mostPipes)
+	rest := min(all/4, reserved) + 2*pipes
+	fit := (all - rest) / perConnection
 	if connections == 0 {
 		connections = fit
 	}
 	if fit < 1 || connections > fit {
 		return nil, fmt.Errorf("%w: RLIMIT_NOFILE is %d, %d connections need %d; raise it (LimitNOFILE=, ulimit -n) or lower the number of connections",
-			ErrDescriptors, descriptors, connections, max(connections, 1)*perConnection+reserved+2*mostPipes)
+			ErrDescriptors, all, connections, max(connections, 1)*perConnection+rest)
 	}
-	return &Capacity{most: int64(connections)}, nil
+	return &Capacity{most: int64(connections), mostPipes: pipes}, nil
 }
 
 // Connections is how many there is room for.

@@ -26,7 +26,7 @@
 //	HTTP/2 in clear  :authority of each stream
 //	port 443         is TLS, port 80 is HTTP or TLS; anything else there is refused
 //	other ports      bytes that are neither pass as they are; the name chose the address. A server that speaks first is heard at once, and the
-//	                 client's first bytes are looked at whenever they come
+//	                 client's first bytes are looked at whenever they come. What a lenient server could take for HTTP is HTTP, and strict
 //	PROXY protocol   refused: it tells a server to believe in another client and other first bytes
 //
 // What goes on inside TLS isn't seen: neither Host nor :authority in it, nor a second TLS inside of the first.

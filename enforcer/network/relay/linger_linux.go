@@ -26,9 +26,19 @@ func lingerReset(raw syscall.RawConn) error {
 
 var dialer = net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error { return lingerReset(raw) }}
 
-// dial is Config.Dial by default.
+// dial is Config.Dial by default. Dialer.DialTCP would bind(2) before it connects, and so take a port that no other connection can have, whereas
+// connect(2) takes one that no other connection to the same address has.
 func dial(ctx context.Context, address netip.AddrPort) (*net.TCPConn, error) {
-	return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, address)
+	conn, err := dialer.DialContext(ctx, "tcp", address.String())
+	if err != nil {
+		return nil, err
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("relay: %s: not TCP", address)
+	}
+	return tcp, nil
 }
 
 func listenerLingers(l *net.TCPListener) error {

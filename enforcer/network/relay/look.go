@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"errors"
+	"strings"
 )
 
 // mostLooked bounds what is held back to be judged: a TLS hello, an HTTP head, a header block of HTTP/2.
@@ -125,12 +126,15 @@ func beginsLike(b []byte, text string) (begins, whole bool) {
 	return begins, begins && n == len(text)
 }
 
-// sniffLine tells HTTP from other protocols by its first line. Empty lines and spaces before it are passed over, as servers do.
+// blanks are what RFC 9112 §3 lets a server take for a space in a request line.
+const blanks = " \t\v\f\r"
+
+// sniffLine tells HTTP from other protocols by its first line. Empty lines and blanks before it are passed over, as servers do.
 func sniffLine(b []byte) (speaks, error) {
-	text := bytes.TrimLeft(b, "\r\n\t ")
+	text := bytes.TrimLeft(b, blanks+"\n")
 	line, _, complete := bytes.Cut(text, []byte{'\n'})
 	word := line
-	if i := bytes.IndexAny(line, " \t\r"); i >= 0 {
+	if i := bytes.IndexAny(line, blanks); i >= 0 {
 		word = line[:i]
 	}
 	for _, c := range word {
@@ -139,7 +143,7 @@ func sniffLine(b []byte) (speaks, error) {
 		}
 	}
 	for _, c := range line {
-		if c < ' ' && c != '\t' && c != '\r' || c == 0x7f { // no server takes these in a request line
+		if (c < ' ' || c == 0x7f) && strings.IndexByte(blanks, c) < 0 { // no server takes these in a request line
 			return speaksElse, nil
 		}
 	}
@@ -156,17 +160,16 @@ func sniffLine(b []byte) (speaks, error) {
 
 // likeHTTP: the line says a version of HTTP, or is a request of before there were versions.
 func likeHTTP(line []byte) bool {
-	upper := bytes.ToUpper(line)
-	fields := bytes.Fields(upper)
+	fields := strings.Fields(string(line))
 	if len(fields) < 2 {
 		return false
 	}
-	if bytes.Contains(upper, []byte("HTTP/")) || bytes.Contains(upper, []byte("://")) {
+	if strings.Contains(strings.ToUpper(string(line)), "HTTP/") {
 		return true
 	}
-	switch string(fields[0]) {
+	switch fields[0] {
 	case "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE":
-		return fields[1][0] == '/' || fields[1][0] == '*'
+		return fields[1][0] == '/' || fields[1][0] == '*' || strings.Contains(fields[1], "://")
 	}
 	return false
 }

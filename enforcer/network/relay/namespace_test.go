@@ -100,7 +100,7 @@ func TestAcrossNamespaces(t *testing.T) {
 			{a.String(), ""}, {"8.0.0.1", ""}, {"::ffff:8.0.0.1", ""}, {"10.0.0.1", "a private address that no rule names"}, {"169.254.169.254", "a metadata address, never reachable"},
 			{"127.0.0.1", reasonSelf}, {"::1", reasonSelf}, {"fd00:ec2::254", "a metadata address, never reachable"}, {"198.19.255.1", reasonSelf},
 		} {
-			c, err := dialer.DialTCP(t.Context(), "tcp", netip.AddrPort{}, netip.AddrPortFrom(netip.MustParseAddr(test.address), 443))
+			c, err := dial(t.Context(), netip.AddrPortFrom(netip.MustParseAddr(test.address), 443))
 			if test.reason != "" {
 				if err == nil {
 					_ = c.SetDeadline(time.Now().Add(10 * time.Second))

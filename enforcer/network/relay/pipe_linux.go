@@ -12,11 +12,33 @@ const (
 	// pipeSize is a compromise: a larger pipe moves more a call, and all pipes together stay within /proc/sys/fs/pipe-user-pages-soft (16,384 pages),
 	// behind which an ordinary user's pipes shrink to one page.
 	pipeSize = 256 << 10
+	// onesShare is the part of all pipes that one server may have: a sandbox whose clients or servers don't read must not leave others without.
+	onesShare = 4
 	// keptPipes wait for the next who needs one. More than a few streams at full speed don't help each other.
 	keptPipes = 32
 )
 
-// pipe is an empty pipe, or nil: then bytes are copied.
+// takePipe is an empty pipe, or nil: then bytes are copied.
+func (s *Server) takePipe() *pipe {
+	if s.pipes.Add(1) <= int64(s.config.Capacity.mostPipes/onesShare) {
+		if p := s.config.Capacity.pipe(); p != nil {
+			return p
+		}
+	}
+	s.pipes.Add(-1)
+	return nil
+}
+
+// givePipe takes it back.
+func (s *Server) givePipe(p *pipe, empty bool) {
+	s.pipes.Add(-1)
+	if empty {
+		s.config.Capacity.keep(p)
+	} else {
+		s.config.Capacity.drop(p)
+	}
+}
+
 func (c *Capacity) pipe() *pipe {
 	c.mu.Lock()
 	if n := len(c.pipes); n > 0 {
@@ -25,7 +47,7 @@ func (c *Capacity) pipe() *pipe {
 		c.mu.Unlock()
 		return p
 	}
-	if c.made >= mostPipes {
+	if c.made >= c.mostPipes {
 		c.mu.Unlock()
 		return nil
 	}
@@ -51,8 +73,8 @@ func (c *Capacity) pipe() *pipe {
 	return p
 }
 
-// give takes an empty pipe back.
-func (c *Capacity) givePipe(p *pipe) {
+// keep takes an empty pipe back.
+func (c *Capacity) keep(p *pipe) {
 	c.mu.Lock()
 	if len(c.pipes) < keptPipes {
 		c.pipes = append(c.pipes, p)

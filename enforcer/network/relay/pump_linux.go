@@ -191,20 +191,19 @@ func (p *pump) run(limit int64) error {
 
 // stream moves bytes through a pipe until there are none for now.
 func (p *pump) stream(limit int64) (int64, error) {
-	pipe := p.c.server.config.Capacity.pipe()
-	if pipe == nil {
+	server := p.c.server
+	if p.pipe = server.takePipe(); p.pipe == nil {
 		return 0, nil
 	}
-	p.pipe = pipe
 	total := int64(0)
 	for total < limit {
-		p.want = int(min(int64(pipe.size), limit-total))
+		p.want = int(min(int64(p.pipe.size), limit-total))
 		if err := p.srcRaw.Read(p.in); err != nil {
-			p.c.server.config.Capacity.givePipe(pipe)
+			server.givePipe(p.pipe, true)
 			return total, err
 		}
 		if p.err != nil || p.n == 0 {
-			p.c.server.config.Capacity.givePipe(pipe)
+			server.givePipe(p.pipe, true)
 			switch {
 			case errors.Is(p.err, unix.EAGAIN):
 				return total, nil
@@ -216,12 +215,12 @@ func (p *pump) stream(limit int64) (int64, error) {
 		p.c.touch()
 		n := p.n
 		if err := p.drain(n); err != nil {
-			p.c.server.config.Capacity.drop(pipe) // with what is in it
+			server.givePipe(p.pipe, false)
 			return total, errWrite{err}
 		}
 		total += int64(n)
 	}
-	p.c.server.config.Capacity.givePipe(pipe)
+	server.givePipe(p.pipe, true)
 	return total, nil
 }
 

@@ -86,6 +86,9 @@ type Server struct {
 	live      map[*conn]bool
 	closed    bool
 
+	// pipes in use.
+	pipes atomic.Int64
+
 	running sync.WaitGroup
 	counts  counts
 	// untold bounds Denied and Failed events.

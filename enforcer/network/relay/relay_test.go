@@ -294,7 +294,38 @@ func TestReset(t *testing.T) {
 
 // Large transfers both ways arrive whole, through buffers and pipes, also when the reader is slow.
 func TestTransfer(t *testing.T) {
-	w := newWorld(t, allow("a.example"), nil)
+	t.Run("through pipes", func(t *testing.T) { transfer(t, nil) })
+	t.Run("without pipes", func(t *testing.T) { transfer(t, func(c *Config) { c.Capacity = &Capacity{most: 1} }) })
+}
+
+// A server has a part of the pipes, and gives back what it took.
+func TestPipes(t *testing.T) {
+	capacity := &Capacity{most: 1, mostPipes: 2 * onesShare}
+	one, other := &Server{config: Config{Capacity: capacity}}, &Server{config: Config{Capacity: capacity}}
+	first, second := one.takePipe(), one.takePipe()
+	if first == nil || second == nil || one.takePipe() != nil {
+		t.Error("not two pipes")
+	}
+	if third := other.takePipe(); third == nil {
+		t.Error("the other server has none")
+	} else {
+		other.givePipe(third, true)
+	}
+	one.givePipe(first, true)
+	if again := one.takePipe(); again == nil {
+		t.Error("none again")
+	} else {
+		one.givePipe(again, true)
+	}
+	one.givePipe(second, false)
+	capacity.Close()
+	if capacity.made != 0 || one.pipes.Load() != 0 || other.pipes.Load() != 0 {
+		t.Errorf("%d are left", capacity.made)
+	}
+}
+
+func transfer(t *testing.T, change func(*Config)) {
+	w := newWorld(t, allow("a.example"), change)
 	w.host("8.0.0.1:9000", func(c *net.TCPConn) { // says the digest of what came, then sends it back
 		b, _ := io.ReadAll(c)
 		sum := sha256.Sum256(b)
@@ -430,7 +461,7 @@ func TestCapacity(t *testing.T) {
 		connections int
 		descriptors uint64
 		want        int // 0: an error
-	}{{0, 20000, 9488}, {9488, 20000, 9488}, {9489, 20000, 0}, {100, 1024, 0}, {0, 1024, 0}, {0, 1026, 1}, {0, ^uint64(0), 536870400}} {
+	}{{0, 20000, 9488}, {9488, 20000, 9488}, {9489, 20000, 0}, {0, 1024, 320}, {321, 1024, 0}, {0, 64, 20}, {0, 1, 0}, {0, ^uint64(0), 536870400}} {
 		c, err := capacityFor(test.connections, test.descriptors)
 		switch {
 		case test.want == 0 && !errors.Is(err, ErrDescriptors):

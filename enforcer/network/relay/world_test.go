@@ -91,7 +91,7 @@ func newWorld(t testing.TB, spec policy.NetworkSpec, change func(*Config)) *worl
 			if !ok {
 				return nil, unix.EHOSTUNREACH
 			}
-			return dialer.DialTCP(ctx, "tcp", netip.AddrPort{}, netip.MustParseAddrPort(to))
+			return dial(ctx, netip.MustParseAddrPort(to))
 		},
 		Proxy: proxyAddress, Port: 15001, Own: ownPrefixes, Capacity: capacity, Ended: true,
 		Event: func(e Event) {
