@@ -215,16 +215,16 @@ func TestDriftKills(t *testing.T) {
 	}
 }
 
-// member waits for a process of a walk's tree whose command line has that text.
-func member(t *testing.T, w *walk, text string) (pid int) {
+// member waits for the process of a walk's tree that is "sleep" of so many seconds. A shell on its way there still has the whole script in its command line.
+func member(t *testing.T, w *walk, seconds string) (pid int) {
 	t.Helper()
-	until(t, "a process with "+text, func() bool {
+	until(t, "a process sleeps for "+seconds, func() bool {
 		tree, err := w.child.Tree()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, one := range tree {
-			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", one)); one != w.child.PID() && strings.Contains(string(line), text) {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", one)); string(line) == "sleep\x00"+seconds+"\x00" {
 				pid = one
 			}
 		}

@@ -19,6 +19,7 @@ var untuned = map[string]string{
 	"ProfileDir":      "--profiles",
 	"RunnerPath":      "--runner",
 	"Show":            "--show",
+	"Private":         "--socket, --token-file",
 	"Logger":          "--log, --log-level",
 	"Now":             "tests only: the clock of the machine is everybody's",
 	"AuditSlots":      "a daemon has its log to itself",
