@@ -81,9 +81,27 @@ func (b *builder) refuse() error {
 		return &RefusedError{Field: context + "capabilities.add", Message: "a child has no capability; " + strings.Join(c.Capabilities.Add, ", ") + " can't be given",
 			HowTo: "leave it out"}
 	case !b.decision.Effective.Network.DenyAll():
-		return &RefusedError{Field: "network.egress", Message: "this build has no relay yet; only deny-all can be enforced", HowTo: `ask for {"defaultAction":"deny"} without rules that allow`}
+		return b.letOut()
 	}
 	return nil
+}
+
+// letOut is for an exec whose network lets something out. The fence and the relay behind it are what holds then; Landlock's rules for TCP would refuse
+// the sandbox's own loopback, and can't tell one destination from another.
+func (b *builder) letOut() error {
+	if b.sandbox.Network.Variant == "" {
+		return NoFence(b.host)
+	}
+	b.plan.Landlock.HandledNet, b.plan.Landlock.Ports = 0, nil
+	return nil
+}
+
+// NoFence refuses a network that lets something out where the host can't hold one.
+func NoFence(h Host) *RefusedError {
+	return &RefusedError{
+		Field: "network.egress", Lack: networkFence, Message: "this host can't fence a network: " + h.FenceWhy,
+		HowTo: howToFence + `, or ask for {"defaultAction":"deny"} without rules that allow`,
+	}
 }
 
 // identity is whose ids the child has. As root: the sandbox's own or those asked for. In a user namespace: the one that there is.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/policy"
 	"pgregory.net/rapid"
 )
@@ -38,6 +39,8 @@ func TestBuildRefuses(t *testing.T) {
 		lack  string
 		host  func(*Host)
 		edit  func(*policy.Decision)
+		// strict: no policy may accept it.
+		strict bool
 	}{
 		{name: "denied", field: "decision", edit: func(d *policy.Decision) { d.Allow = false }},
 		{name: "privileged", field: "securityContext.privileged", edit: func(d *policy.Decision) { d.Effective.SecurityContext.Privileged = ptr(true) }},
@@ -51,10 +54,10 @@ func TestBuildRefuses(t *testing.T) {
 		{name: "capability", field: "securityContext.capabilities.add", edit: func(d *policy.Decision) {
 			d.Effective.SecurityContext.Capabilities = &policy.Capabilities{Add: []string{"CHOWN"}}
 		}},
-		{name: "network", field: "network.egress", edit: func(d *policy.Decision) {
+		{name: "network", field: "network.egress", lack: networkFence, strict: true, edit: func(d *policy.Decision) {
 			d.Effective.Network.Egress = []policy.EgressRule{{Action: policy.NetworkAllow, Target: "example.org"}}
 		}},
-		{name: "open network", field: "network.egress", edit: func(d *policy.Decision) { d.Effective.Network.DefaultAction = policy.NetworkAllow }},
+		{name: "open network", field: "network.egress", lack: networkFence, strict: true, edit: func(d *policy.Decision) { d.Effective.Network.DefaultAction = policy.NetworkAllow }},
 		{name: "no profile", field: "securityContext.seccompProfile", edit: func(d *policy.Decision) { d.Effective.SecurityContext.SeccompProfile = nil }},
 		{name: "profile type", field: "securityContext.seccompProfile.type", edit: func(d *policy.Decision) {
 			d.Effective.SecurityContext.SeccompProfile = &policy.SeccompProfile{Type: "runtimeDefault"}
@@ -97,7 +100,7 @@ func TestBuildRefuses(t *testing.T) {
 		if refused.Field != test.field || refused.Lack != test.lack || refused.Message == "" || refused.HowTo == "" {
 			t.Errorf("%s: %+v", test.name, refused)
 		}
-		if test.lack == "" {
+		if test.lack == "" || test.strict {
 			continue
 		}
 		// The same with the lack accepted: it goes without, and says so.
@@ -297,5 +300,32 @@ func BenchmarkPlanDigest(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		plan.Digest()
+	}
+}
+
+// A network that lets something out is the fence's to hold: Landlock, which knows ports and no destinations, leaves it alone.
+func TestBuildLetsOut(t *testing.T) {
+	box := fixedSandbox()
+	box.Network = fence.AnyIP(true)
+	for name, spec := range map[string]policy.NetworkSpec{
+		"a name":     {Egress: []policy.EgressRule{{Action: policy.NetworkAllow, Target: "example.org"}}},
+		"everything": {DefaultAction: policy.NetworkAllow},
+		"nothing":    {DefaultAction: policy.NetworkDeny, Egress: []policy.EgressRule{{Action: policy.NetworkDeny, Target: "example.org"}}},
+	} {
+		decision := fixedDecision()
+		decision.Effective.Network = spec
+		plan, err := Build(decision, fixedHost(), box, Profiles{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if refuses := plan.Landlock.HandledNet != 0; refuses != spec.DenyAll() {
+			t.Errorf("%s: Landlock refuses TCP: %v", name, refuses)
+		}
+	}
+	decision := fixedDecision()
+	decision.Effective.Network.DefaultAction, decision.Accept = policy.NetworkAllow, []string{networkFence}
+	if _, err := Build(decision, fixedHost(), fixedSandbox(), Profiles{}); err == nil {
+		t.Error("a sandbox without a fence is let out since policy accepts that")
 	}
 }

@@ -96,12 +96,19 @@ func (r *sandboxRows) network(p SandboxPlan, s SandboxState) {
 	r.add("network.routes", "none", devices(s.Routes))
 	r.add("network.routes6", "lo only", lo(s.Routes6))
 	r.add("network.addresses6", "lo only", lo(s.Addresses6))
+	r.rows = append(r.rows, CheckFence(p, s.Namespaces["net"], s.Fence)...)
+}
+
+// CheckFence compares what was read of a sandbox's fence with its plan. namespace is the inode of the sandbox's network namespace. There are no rows
+// where the plan has no fence.
+func CheckFence(p SandboxPlan, namespace uint64, s fence.State) (rows []policy.Row) {
 	if p.Network.Variant == "" {
-		return
+		return nil
 	}
-	for _, row := range fence.Check(p.Network, s.Namespaces["net"], s.Fence) {
-		r.rows = append(r.rows, policy.Row{Control: row.Control, Want: row.Want, Got: row.Got, Held: row.Held, Evidence: policy.EvidenceKernel})
+	for _, row := range fence.Check(p.Network, namespace, s) {
+		rows = append(rows, policy.Row{Control: row.Control, Want: row.Want, Got: row.Got, Held: row.Held, Evidence: policy.EvidenceKernel})
 	}
+	return rows
 }
 
 func devices(names []string) string {

@@ -78,6 +78,7 @@ func badField(field, message string) *Error {
 func asError(err error) *Error {
 	var known *Error
 	var field *policy.FieldError
+	var mismatch *mismatchError
 	switch {
 	case errors.As(err, &known):
 		return known
@@ -87,7 +88,9 @@ func asError(err error) *Error {
 		e := errorOf("NOT_FOUND", err.Error())
 		e.Field = "sandbox"
 		return e
-	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted):
+	case errors.As(err, &mismatch):
+		return errorOf("MISMATCH", sentence(err))
+	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted), errors.Is(err, errShut):
 		return errorOf("CONFLICT", err.Error())
 	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany):
 		e := errorOf("BUSY", err.Error())
@@ -113,11 +116,11 @@ func (x *exchange) fail(err error) {
 
 // answer answers a value.
 func (x *exchange) answer(status int, value any) {
-	if reply, ok := value.(Reply); ok {
-		x.answerReply(status, reply)
-		return
-	}
 	var body bytes.Buffer
+	if reply, ok := value.(Reply); ok {
+		size := reply.encodedSize()
+		body.Grow(size + size/3) // an encoder that is left with less than a quarter of it doubles the buffer
+	}
 	if err := json.MarshalWrite(&body, value, wire); err != nil {
 		panic(err) // answered by the handler's own recovery: every value here has a JSON form
 	}

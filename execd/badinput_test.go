@@ -114,7 +114,7 @@ func TestHTTPErrors(t *testing.T) {
 		{"content type of run", "POST", "/v1/run", `{"code":"1"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, 400, "BAD_REQUEST", "Content-Type"},
 		{"content encoding", "POST", "/v1/exec", good, []string{"Content-Encoding", "gzip"}, 400, "BAD_REQUEST", "Content-Encoding"},
 		{"too large", "POST", "/v1/exec", strings.Repeat(" ", 5000) + good, nil, 413, "TOO_LARGE", ""},
-		{"sandbox with fields", "POST", "/v1/sandboxes", `{"name":"x"}`, nil, 400, "BAD_REQUEST", ""},
+		{"sandbox with fields", "POST", "/v1/sandboxes", `{"name":"x"}`, nil, 400, "BAD_REQUEST", "name"},
 		{"no such sandbox", "GET", "/v1/sandboxes/x", "", nil, 404, "NOT_FOUND", "sandbox"},
 		{"delete no such sandbox", "DELETE", "/v1/sandboxes/x", "", nil, 404, "NOT_FOUND", "sandbox"},
 		{"everything beneath a public suffix", "POST", "/v1/exec", `{"command":{"argv":["true"]},"network":{"egress":[{"action":"deny","target":"*.co.uk"},{"action":"allow","target":"*.github.io"}]}}`, nil,

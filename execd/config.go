@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
 	"path/filepath"
 	"time"
 )
@@ -40,11 +41,6 @@ type Config struct {
 	MaxRunning   int
 	MaxWaiting   int
 	QueueTimeout time.Duration
-	// RequestMemory bounds the memory of requests that are here, running or waiting: a body counts thrice while it comes, and what its members make when
-	// it is parsed. OutputMemory bounds that of output which is kept for answers: each request that runs has its limits.outputBytes nine times reserved
-	// (three streams, three times each), and waits for that as for a place.
-	RequestMemory int64
-	OutputMemory  int64
 	// MaxConnections may be open at once; 0: twice the requests that may run and wait, and at least 1024. One more is answered 429 at once.
 	MaxConnections int
 	// MaxSandboxes bounds those that callers made and haven't deleted.
@@ -86,6 +82,15 @@ type Config struct {
 	OnDrift       string
 	ProbeInterval time.Duration
 
+	// Resolvers are asked for the names that policy lets sandboxes ask for; none: those of ResolvConf, the host's own. ResolvConf "" is none at all.
+	Resolvers  []netip.AddrPort
+	ResolvConf string
+	// NetworkConnections may go out of all sandboxes at once, 0: as many as descriptors allow; SandboxConnections out of one.
+	NetworkConnections int
+	SandboxConnections int
+	// RecordConnections writes down each connection that ended, not only those that were refused or cut.
+	RecordConnections bool
+
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
 
@@ -100,7 +105,6 @@ func DefaultConfig(stateDir string) Config {
 	return Config{
 		Version: "devel", StateDir: stateDir,
 		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
-		RequestMemory: 256 << 20, OutputMemory: 640 << 20,
 		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
 		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
@@ -108,6 +112,7 @@ func DefaultConfig(stateDir string) Config {
 		FileBytes: 64 << 20, BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
 		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
+		ResolvConf: "/etc/resolv.conf", SandboxConnections: 1024,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -150,8 +155,6 @@ func (c Config) Validate() error {
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
 	between("FileBytes", c.FileBytes, 1, 1<<34)
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
-	between("RequestMemory", c.RequestMemory, bodyWeight*c.BodyBytes, 1<<40)
-	between("OutputMemory", c.OutputMemory, 1<<20, 1<<40)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
 	between("MaxConnections", int64(c.MaxConnections), 0, 1<<20)
@@ -170,6 +173,12 @@ func (c Config) Validate() error {
 		check(interval == 0 || 10*time.Millisecond <= interval && interval <= 24*time.Hour, field, "0, or 10ms..24h", interval)
 	}
 	check(c.OnDrift == DriftKill || c.OnDrift == DriftDeny, "OnDrift", DriftKill+" or "+DriftDeny, fmt.Sprintf("%q", c.OnDrift))
+	absolute("ResolvConf", c.ResolvConf, true)
+	for _, resolver := range c.Resolvers {
+		check(resolver.IsValid() && resolver.Port() != 0, "Resolvers", "addresses with ports", resolver)
+	}
+	between("NetworkConnections", int64(c.NetworkConnections), 0, 1<<20)
+	between("SandboxConnections", int64(c.SandboxConnections), 1, 1<<20)
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	if err := c.checkShow(); err != nil {
 		wrong = append(wrong, fmt.Errorf("config: %w", err))

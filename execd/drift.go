@@ -108,6 +108,12 @@ func (s *Service) lookAtSandbox(box *sandbox) (policy.Verdict, bool) {
 		}
 	}
 	if !verdict.Held() {
+		verdict = s.repairFence(box, verdict)
+	}
+	if !verdict.Held() {
+		if box.outlet != nil {
+			box.outlet.shutOff()
+		}
 		s.drifted(box, nil, &drift{verdict.Failed(), "sandbox"})
 	}
 	return verdict, true
@@ -125,7 +131,6 @@ func (s *Service) lookAtExec(w *walk) (policy.Verdict, bool) {
 		verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
 	} else {
 		verdict = enforcer.CheckStarted(w.plan, w.child.Expect(), state)
-		verdict.Rows = append(verdict.Rows, w.lookAtTree()...)
 	}
 	if !verdict.Held() {
 		s.drifted(w.box, w, &drift{verdict.Failed(), "exec"})
@@ -160,7 +165,7 @@ func (s *Service) drifted(box *sandbox, w *walk, d *drift) {
 	}
 	s.metrics.drifts.WithLabelValues(d.where).Inc()
 	s.logger.Error("drift", "sandbox", box.id, "found", d.Error(), "then", s.config.OnDrift)
-	s.recordDrift(box, w, d)
+	s.recordDrift(box, w, d, s.config.OnDrift)
 	if s.config.OnDrift == DriftKill {
 		for _, other := range stopped {
 			other.child.Kill()
@@ -173,8 +178,8 @@ func (s *Service) drifted(box *sandbox, w *walk, d *drift) {
 }
 
 // recordDrift says what was found and what is done about it. A log that can't be written keeps nothing from being killed.
-func (s *Service) recordDrift(box *sandbox, w *walk, d *drift) {
-	r := auditRecord{Type: audit.TypeDrift, Sandbox: box.id, Message: s.config.OnDrift + ": " + sentence(d)}
+func (s *Service) recordDrift(box *sandbox, w *walk, d *drift, then string) {
+	r := auditRecord{Type: audit.TypeDrift, Sandbox: box.id, Message: then + ": " + sentence(d)}
 	verdict := policy.Verdict{Tier: s.host.Tier(), Rows: d.rows}
 	if w != nil {
 		r.Exec, r.Caller, r.PlanDigest = w.id, &w.request.Caller, w.plan.Digest()

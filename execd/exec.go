@@ -52,6 +52,9 @@ func (w *walk) decide() error {
 	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun && w.options.transfer == nil {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
+	if err := w.inheritNetwork(); err != nil {
+		return err
+	}
 	w.decision = w.service.engine.Decide(w.ctx, w.request)
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx) // what a decision says that was broken off says nothing of the request
@@ -68,9 +71,6 @@ func (w *walk) decide() error {
 // build takes a sandbox and makes the decision concrete for this host and that sandbox.
 func (w *walk) build() (err error) {
 	fault("walk.build")
-	if err := w.service.queue.outputs.holds(w.decision.Effective.Limits.OutputBytes); err != nil {
-		return err
-	}
 	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
@@ -80,6 +80,9 @@ func (w *walk) build() (err error) {
 	}
 	if w.box.kept {
 		w.hook(w.box.life, errDeleted)
+	}
+	if err := w.letOut(); err != nil {
+		return asDenied(err)
 	}
 	decision := w.decision
 	if w.options.Observe != nil { // a filter has one listener
@@ -145,6 +148,9 @@ func (w *walk) check() error {
 	}
 	w.verdict = enforcer.Check(w.plan, w.child.Expect(), state)
 	w.verdict.Degraded = append(w.verdict.Degraded, w.box.Verdict().Degraded...)
+	if err := w.checkNetwork(); err != nil {
+		return err
+	}
 	if row, proven := w.service.proofs.use(w.plan); proven {
 		w.verdict.Rows = append(w.verdict.Rows, row)
 	}

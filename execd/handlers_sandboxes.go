@@ -1,9 +1,7 @@
 package execd
 
 import (
-	"bytes"
 	"context"
-	"encoding/json/v2"
 	"errors"
 	"net/http"
 	"time"
@@ -34,18 +32,19 @@ func (s *Service) postSandbox(x *exchange) error {
 	if err := s.open(); err != nil {
 		return err
 	}
+	var data []byte
 	if x.r.ContentLength != 0 {
-		data, err := s.body(x)
-		if err != nil {
+		var err error
+		if data, err = s.body(x); err != nil {
 			return err
 		}
-		var none struct{}
-		if err := json.UnmarshalRead(bytes.NewReader(data), &none, json.RejectUnknownMembers(true)); err != nil {
-			return errorOf("BAD_REQUEST", "a sandbox has no fields yet: want {} or no body")
-		}
 	}
+	request, err := ParseSandbox(data)
+	if err != nil {
+		return err
+	}
+	request.Caller = x.caller
 	ctx := x.r.Context()
-	request := policy.Request{Action: policy.ActionSandbox, Caller: x.caller}
 	decision := s.engine.Decide(ctx, request)
 	record := audit.Record{
 		Type: audit.TypeDecision, Caller: &x.caller, Request: audit.Describe(request), Decision: recordedDecision(decision),
@@ -62,13 +61,34 @@ func (s *Service) postSandbox(x *exchange) error {
 	if err != nil {
 		return asRefused(err)
 	}
-	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(box.Verdict(), box.Verdict().Digest())
+	verdict, err := s.letOutOf(box, decision.Effective.Network)
+	if err != nil {
+		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // why it couldn't be made is the one to tell
+		return asRefused(err)
+	}
+	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(verdict, verdict.Digest())
 	if _, err := s.log.Append(ctx, record); err != nil {
 		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // the log's error is the one to tell
 		return err
 	}
 	x.answer(http.StatusCreated, sandboxOf(box))
 	return nil
+}
+
+// letOutOf puts the network of a sandbox that was just made in force, and gives what was read back of the whole.
+func (s *Service) letOutOf(box *sandbox, spec policy.NetworkSpec) (policy.Verdict, error) {
+	rules, err := s.rulesFor(box, spec)
+	if err != nil || spec.DenyAll() {
+		return box.Verdict(), err
+	}
+	if _, err := box.outlet.set(rules); err != nil {
+		return policy.Verdict{}, err
+	}
+	verdict, err := verifyNetwork(box, rules)
+	if err == nil && !verdict.Held() {
+		err = &mismatchError{errors.New("read-back of the network: " + failedRows(verdict))}
+	}
+	return verdict, err
 }
 
 // asRefused answers what this host can't hold as a denial.

@@ -44,6 +44,9 @@ func (s *Service) reloaded(status engine.Status) {
 	if _, err := s.log.Append(ctx, r); err != nil {
 		s.logger.Error("audit", "type", r.Type, "error", err)
 	}
+	if !status.Stale {
+		s.rejudgeNetworks()
+	}
 }
 
 // recordStart settles what the daemon before us left, then writes the start record: the next daemon looks no further back.

@@ -124,6 +124,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"SandboxesStatus": reflect.TypeFor[SandboxesStatus](), "AuditStatus": reflect.TypeFor[AuditStatus](),
 		"Sandbox": reflect.TypeFor[Sandbox](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](),
 		"File": reflect.TypeFor[policy.File](), "FileInfo": reflect.TypeFor[file.Info](), "FileReply": reflect.TypeFor[FileReply](), "Error": reflect.TypeFor[Error](),
+		"NetworkReply": reflect.TypeFor[NetworkReply](), "NetworkRevision": reflect.TypeFor[NetworkRevision](),
 		"DeniedCall": reflect.TypeFor[audit.DeniedCall](), "DeniedArg": reflect.TypeFor[audit.DeniedArg](),
 	}
 	// The bodies of requests have no exported type; TestOpenAPIRequests covers them. Outcome is a word.

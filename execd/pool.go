@@ -107,6 +107,9 @@ func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
 		h.ids.give(pair)
 		return nil, err
 	}
+	if f := box.Network(); f != nil {
+		box.outlet = h.outlets.newOutlet(box, f)
+	}
 	h.mu.Lock()
 	h.made[box] = struct{}{}
 	h.mu.Unlock()
@@ -238,6 +241,9 @@ func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 	ctx, cancel := context.WithTimeout(ctx, h.config.KillTimeout)
 	defer cancel()
 	box.ending.Store(true)
+	if box.outlet != nil {
+		box.outlet.close()
+	}
 	err := box.Close(ctx)
 	if err != nil {
 		h.quarantine(1)

@@ -44,10 +44,24 @@ type sandbox struct {
 	ending atomic.Bool
 	drift  atomic.Pointer[drift]
 
+	// outlet is its way out, nil where the host can't hold one. changing is held while its network is changed, from the decision to the record.
+	outlet   *outlet
+	changing sync.Mutex
+	// lent is whose exec it is for, where it isn't kept.
+	lent policy.Caller
+
 	// What follows is of a kept one. life ends when it is deleted, and so do the execs in it, which users counts.
 	life  context.Context
 	end   context.CancelFunc
 	users sync.WaitGroup
+}
+
+// user is whose network it is.
+func (box *sandbox) user() policy.Caller {
+	if box.kept {
+		return box.owner
+	}
+	return box.lent
 }
 
 // ErrDrifted says that a sandbox isn't what it was when it was made.
@@ -63,7 +77,9 @@ type sandboxes struct {
 	binary *os.File
 	ids    *ids
 	group  *cgroup.Group // the daemon's, nil without cgroup
-	logger *slog.Logger
+	// outlets are for sandboxes that are made from now on.
+	outlets *outlets
+	logger  *slog.Logger
 
 	// life ends when the house closes; background are refilling and closings.
 	life       context.Context

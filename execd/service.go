@@ -31,11 +31,10 @@ type Service struct {
 	ids       *ids
 	sandboxes *sandboxes
 	queue     *queue
-	// bodies bounds the memory of requests on their way in.
-	bodies  *budget
-	metrics *metrics
-	running running
-	proofs  proofs
+	metrics   *metrics
+	running   running
+	egress    *egress
+	proofs    proofs
 	// pattern is a sandbox plan as fresh sandboxes have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
@@ -77,13 +76,15 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.ids, err = openIDs(c); err != nil {
 		return nil, err
 	}
-	s.queue = newQueue(c)
-	s.bodies = newBudget(c.RequestMemory, "the requests that are here take as much memory as this daemon allows")
+	s.queue = newQueue(c.MaxRunning, c.MaxWaiting, c.QueueTimeout)
 	s.sandboxes = newSandboxes(s.life, c, s.host, s.binary, s.ids, s.group)
 	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0)); err != nil {
 		return nil, err
 	}
 	if s.log, err = openLog(c); err != nil {
+		return nil, err
+	}
+	if err := s.openNetwork(); err != nil {
 		return nil, err
 	}
 	if err := s.proofs.open(filepath.Join(c.StateDir, "probes.json"), s.host); err != nil {
@@ -99,6 +100,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	s.sandboxes.startFilling()
 	s.chores.Go(s.mendLog)
 	s.chores.Go(s.watchDrift)
+	s.chores.Go(s.egress.write)
 	return s, nil
 }
 

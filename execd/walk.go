@@ -26,13 +26,15 @@ type walk struct {
 	unhook []func() bool
 
 	decision policy.Decision
-	box      *sandbox
-	plan     enforcer.Plan
-	program  *program
-	child    *runner.Child
-	verdict  policy.Verdict
-	digested digested
-	sequence int64
+	// inherited says that the request's network is its sandbox's.
+	inherited bool
+	box       *sandbox
+	plan      enforcer.Plan
+	program   *program
+	child     *runner.Child
+	verdict   policy.Verdict
+	digested  digested
+	sequence  int64
 
 	// released says that untrusted code may have run. From then on the clock runs: it ends with errDeadline, or when ctx does.
 	released  bool
@@ -87,6 +89,9 @@ func (s *Service) leave(w *walk) {
 		w.program.close()
 	}
 	if w.box != nil {
+		if w.box.outlet != nil {
+			w.box.outlet.leave(w.id)
+		}
 		s.sandboxes.putBack(w.box)
 	}
 	w.stopClock()

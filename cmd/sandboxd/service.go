@@ -48,13 +48,14 @@ func (l *place) registerEmbedded(f *flagSet) {
 	f.Var(&l.show, "show", "host `path` that sandboxes see read-only, besides the system directories; again for more")
 }
 
-// configure puts into a config where everything is.
-func (l *place) configure(p *program, config execd.Config) (execd.Config, error) {
+// configure fills in what the flags left out.
+func (l *place) configure(p *program) (execd.Config, error) {
 	state, err := l.stateDir(p.getenv)
 	if err != nil {
 		return execd.Config{}, err
 	}
-	config.StateDir, config.Version = state, buildVersion()
+	config := execd.DefaultConfig(state)
+	config.Version = buildVersion()
 	for _, path := range []struct {
 		flag string
 		from string
@@ -92,7 +93,7 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		}
 		return newClient(l.socket), nil
 	}
-	config, err := l.configure(p, execd.DefaultConfig("/"))
+	config, err := l.configure(p)
 	if err != nil {
 		return nil, err
 	}

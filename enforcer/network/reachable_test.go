@@ -47,3 +47,27 @@ func TestReachable(t *testing.T) {
 		}
 	}
 }
+
+func TestSpells(t *testing.T) {
+	rules, err := Compile(policy.NetworkSpec{Egress: []policy.EgressRule{
+		{Action: policy.NetworkAllow, Target: "a.example.com", Ports: []int{443}}, {Action: policy.NetworkAllow, Target: "*.example.com"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := All(rules)
+	for _, test := range []struct {
+		name string
+		port uint16
+		want bool
+	}{
+		{"a.example.com", 443, true}, {"a.example.com", 80, false}, {"b.example.com", 443, false}, {"example.org", 443, false},
+	} {
+		if got := set.Spells(set.Name(test.name, test.port), test.name); got != test.want {
+			t.Errorf("%s:%d: %v", test.name, test.port, got)
+		}
+	}
+	if (Set{}).Spells(Match{}, "") {
+		t.Error("no rules spell something")
+	}
+}

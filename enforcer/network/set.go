@@ -64,3 +64,12 @@ func (s Set) Resolved(name Match, a netip.Addr, port uint16) Match {
 	}
 	return match
 }
+
+// Spells says whether the rule that decided spells out a whole name, rather than being one for all names beneath another.
+func (s Set) Spells(m Match, name string) bool {
+	if m.Rule < 0 || m.In >= len(s.rules) {
+		return false
+	}
+	egress := s.rules[m.In].spec.Egress
+	return m.Rule < len(egress) && egress[m.Rule].Target == name
+}

@@ -19,6 +19,8 @@ const (
 	TypeOutcome     Type = "outcome"     // how an exec ended
 	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
 	TypeSandbox     Type = "sandbox"     // a sandbox was made or closed at a caller's wish
+	TypeNetwork     Type = "network"     // a sandbox's network was changed, and read back
+	TypeEgress      Type = "egress"      // a program asked for a name or a connection that it may not have, or a connection ended or was cut
 	TypeDrift       Type = "drift"       // what held when it was started or made no longer does
 	TypeVerify      Type = "verify"      // forbidden acts are about to be tried under a plan, or were; or all was read back on demand
 	TypeReload      Type = "reload"      // policy was reloaded, or couldn't be
@@ -48,6 +50,8 @@ type Record struct {
 	Verdict    *Verdict `json:"verdict,omitempty"`
 
 	Ending *Ending `json:"ending,omitempty"`
+	// Egress is what a program did with its network.
+	Egress *Egress `json:"egress,omitempty"`
 	// Message is for people: what an error said.
 	Message string `json:"message,omitempty"`
 	// Daemon is set in start records.
@@ -124,6 +128,28 @@ type Ending struct {
 	// DeniedCalls are there where they were asked for; DeniedCallsCut says that there were more.
 	DeniedCalls    []DeniedCall `json:"deniedCalls,omitempty"`
 	DeniedCallsCut bool         `json:"deniedCallsCut,omitzero"`
+}
+
+// Egress is a name that was asked for, or a connection. The record's Exec is set where only one program ran in the sandbox.
+type Egress struct {
+	// Event is "denied", "ended" or "cut".
+	Event string `json:"event"`
+	// Name is what was asked for or is behind Destination, as the program spelt it; Query is the type of a DNS query, empty for a connection.
+	Name  string `json:"name,omitempty"`
+	Query string `json:"query,omitempty"`
+	// Destination is what the program connected to, Dialed what we did, each address and port.
+	Destination string `json:"destination,omitempty"`
+	Dialed      string `json:"dialed,omitempty"`
+	// Rule is the index in network.egress of the rule that decided; -1 is the default action, -2 a kind of address that no rule opens, -3 what
+	// isn't a rule's to decide.
+	Rule   int    `json:"rule"`
+	Reason string `json:"reason,omitempty"`
+	// Suppressed is how many such events before this one were not recorded, since there were too many.
+	Suppressed int `json:"suppressed,omitzero"`
+	// SentBytes went out, ReceivedBytes came in.
+	SentBytes       int64   `json:"sentBytes,omitzero"`
+	ReceivedBytes   int64   `json:"receivedBytes,omitzero"`
+	DurationSeconds float64 `json:"durationSeconds,omitzero"`
 }
 
 // DeniedCall is a system call that the seccomp filter refused, as often as it was tried.

@@ -1,0 +1,71 @@
+package execd
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/enforcer/network"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// rulesFor compiles what is in force for a sandbox, or refuses what its host can't hold.
+func (s *Service) rulesFor(box *sandbox, spec policy.NetworkSpec) (*network.Rules, error) {
+	rules, err := network.Compile(spec)
+	if err != nil {
+		var fault *policy.FieldError
+		if errors.As(err, &fault) {
+			return nil, &enforcer.RefusedError{Field: fault.Field, Message: fault.Message, HowTo: "change the rule, or leave it out"}
+		}
+		return nil, err
+	}
+	if box.outlet == nil && !spec.DenyAll() {
+		return nil, enforcer.NoFence(s.host)
+	}
+	return rules, nil
+}
+
+// verifyNetwork reads a sandbox back, its fence above all, and says by which rules is judged. want is the rules that are to be in force, nil for
+// whichever are.
+func verifyNetwork(box *sandbox, want *network.Rules) (policy.Verdict, error) {
+	verdict, err := box.Verify()
+	if err != nil || box.outlet == nil {
+		return verdict, err
+	}
+	rules, _ := box.outlet.rules()
+	if want == nil {
+		want = rules
+	}
+	verdict.Rows = append(verdict.Rows, policy.Row{
+		Control: "network.rules", Want: want.Digest(), Got: rules.Digest(), Held: want.Digest() == rules.Digest(), Evidence: policy.EvidenceReport,
+	})
+	return verdict, nil
+}
+
+// fenceRow says whether a row of a sandbox's verdict is about its fence.
+func fenceRow(row policy.Row) bool { return strings.HasPrefix(row.Control, "fence.") }
+
+// repairFence makes a fence anew that isn't as planned, where that is all that is wrong, and gives what is found then. Nothing goes out meanwhile: a
+// namespace without our rules has no other way.
+func (s *Service) repairFence(box *sandbox, verdict policy.Verdict) policy.Verdict {
+	failed := verdict.Failed()
+	if box.outlet == nil || len(failed) == 0 || slices.ContainsFunc(failed, func(row policy.Row) bool { return !fenceRow(row) }) {
+		return verdict
+	}
+	if box.outlet.repaired.Swap(true) {
+		return verdict // once
+	}
+	if err := box.outlet.fence.Repair(); err != nil {
+		s.logger.Error("network: repair", "sandbox", box.id, "error", err)
+		return verdict
+	}
+	again, err := box.Verify()
+	if err != nil {
+		return verdict
+	}
+	if again.Held() {
+		s.recordDrift(box, nil, &drift{failed, "fence"}, "repaired")
+	}
+	return again
+}

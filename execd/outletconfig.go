@@ -1,0 +1,76 @@
+package execd
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/sandboxd/sandboxd/enforcer/network"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
+	"github.com/sandboxd/sandboxd/enforcer/network/names"
+	"github.com/sandboxd/sandboxd/enforcer/network/relay"
+	"github.com/sandboxd/sandboxd/execd/audit"
+)
+
+// proxyAddress is where programs find the explicit proxy, for those that want one: in the sandbox's own range, where nothing else is.
+var proxyAddress = netip.MustParseAddrPort("198.19.255.2:3128")
+
+// namesConfig has the names of a sandbox judged by the rules in force.
+func (out *outlet) namesConfig() names.Config {
+	c := names.DefaultConfig()
+	c.Resolver = out.outlets.resolver
+	c.Resolvable = func(name string) names.Match { set := out.judge(); return namesMatch(set, name, set.Resolvable(name)) }
+	c.Resolved = func(name string, address netip.Addr) names.Match {
+		set := out.judge()
+		return namesMatch(set, name, set.Reachable(name, address))
+	}
+	c.Denied = func(d names.Denial) {
+		out.outlets.egress.tell(out.box.id, audit.Egress{
+			Event: "denied", Name: d.Name, Query: d.Type, Rule: d.Rule, Reason: d.Reason, Suppressed: d.Suppressed,
+		})
+	}
+	c.Observed = out.outlets.metrics.query
+	return c
+}
+
+// namesMatch is a match in the words of names.
+func namesMatch(set network.Set, name string, m network.Match) names.Match {
+	return names.Match{Allow: m.Allow, Rule: m.Rule, Reason: m.Reason, Spelled: set.Spells(m, name)}
+}
+
+// relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
+func (out *outlet) relayConfig() relay.Config {
+	return relay.Config{
+		Judge:  out.judge,
+		NameOf: func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
+		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
+			answer, err := out.outlets.resolver.Lookup(ctx, name)
+			return answer.Addrs, err
+		},
+		Destination: fence.Destination,
+		Proxy:       proxyAddress,
+		Port:        fence.RelayPort,
+		Own:         []netip.Prefix{names.DefaultRange, names.DefaultRange6, netip.PrefixFrom(fence.Own4, 32), netip.PrefixFrom(fence.Own6, 128)},
+		Limits:      relay.Limits{Connections: out.outlets.config.SandboxConnections},
+		Capacity:    out.outlets.capacity,
+		Event:       out.connection,
+		Ended:       out.outlets.config.RecordConnections,
+	}
+}
+
+// connection is told of each connection that was refused, failed or was cut, and of each that ended if that was asked for.
+func (out *outlet) connection(e relay.Event) {
+	told := audit.Egress{
+		Event: e.Kind, Name: e.Name, Rule: e.Rule, Reason: e.Reason, Suppressed: e.Suppressed,
+		SentBytes: e.BytesOut, ReceivedBytes: e.BytesIn, DurationSeconds: e.Duration.Seconds(),
+	}
+	if e.Err != nil {
+		told.Reason = sentence(e.Err)
+	}
+	if e.Destination.IsValid() {
+		told.Destination = e.Destination.String()
+	}
+	if e.Dialed.IsValid() {
+		told.Dialed = e.Dialed.String()
+	}
+	out.outlets.egress.tell(out.box.id, told)
+}

@@ -1,0 +1,20 @@
+package runner
+
+import (
+	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// VerifyFence reads the fence of the sandbox's network back once more: rules, links, routes and sockets. The verdict has no rows where there is no fence.
+func (s *Sandbox) VerifyFence() (policy.Verdict, error) {
+	verdict := policy.Verdict{Tier: s.config.Host.Tier()}
+	if s.fence == nil {
+		return verdict, nil
+	}
+	state, err := s.fence.Observe()
+	if err != nil {
+		return verdict, err
+	}
+	verdict.Rows = enforcer.CheckFence(s.config.Plan, s.state.Namespaces["net"], state)
+	return verdict, nil
+}
