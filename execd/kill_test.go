@@ -61,6 +61,10 @@ func TestKilledDaemon(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Duration(round) * 40 * time.Millisecond) // a different moment each time
+		if round == 4 {
+			// However slow the machine is, one moment is that at which a program runs.
+			until(t, "running", func() bool { return len(processesWith(t, mark)) > 0 })
+		}
 		if err := process.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
