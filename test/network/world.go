@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
 // World is the running network.
@@ -33,6 +35,10 @@ type World struct {
 // New starts all hosts, in the namespace that [Main] made, until the test ends.
 func New(t testing.TB) *World {
 	t.Helper()
+	if absent != nil {
+		kerneltest.Require(t, kerneltest.UserNamespaces)
+		t.Fatal("test network: ", absent)
+	}
 	if os.Getenv(inside) == "" {
 		t.Fatal("test network: TestMain must run the tests by network.Main")
 	}
