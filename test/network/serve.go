@@ -76,7 +76,11 @@ func (w *World) handler(h host) http.Handler {
 		out.Header().Set("Content-Length", strconv.Itoa(BigBytes))
 		block := make([]byte, 64<<10)
 		for range BigBytes / len(block) {
-			if _, err := out.Write(block); err != nil {
+			n, err := out.Write(block)
+			w.mu.Lock()
+			w.sent[h.address] += n
+			w.mu.Unlock()
+			if err != nil {
 				return
 			}
 		}

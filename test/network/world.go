@@ -30,6 +30,7 @@ type World struct {
 
 	mu       sync.Mutex
 	accepted map[netip.AddrPort]int
+	sent     map[netip.Addr]int
 }
 
 // New starts all hosts, in the namespace that [Main] made, until the test ends.
@@ -51,7 +52,7 @@ func New(t testing.TB) *World {
 	w := &World{
 		Resolver: netip.AddrPortFrom(NameServer, 53), Dir: dir,
 		CA: filepath.Join(dir, "ca.pem"), ResolvConf: filepath.Join(dir, "resolv.conf"),
-		accepted: map[netip.AddrPort]int{},
+		accepted: map[netip.AddrPort]int{}, sent: map[netip.Addr]int{},
 	}
 	t.Cleanup(w.close)
 	if err := w.start(); err != nil {
@@ -117,6 +118,13 @@ func (w *World) AllAccepted() map[netip.AddrPort]int {
 		counts[at] = count
 	}
 	return counts
+}
+
+// Sent is how many bytes of /big a host has sent: more than none says that a transfer is under way.
+func (w *World) Sent(address netip.Addr) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent[address]
 }
 
 // Asked is how many questions for name, in lower case, the name server has had.
