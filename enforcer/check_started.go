@@ -16,6 +16,20 @@ import (
 func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
 	t := &table{rows: make([]policy.Row, 0, mostRows)}
 	t.process(e, s)
+	t.started(p, e, s)
+	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
+}
+
+// CheckMember compares another process of the tree of a target, as [CheckStarted] does the target itself: it has inherited all but pid, parent and session,
+// and can get rid of none of it.
+func CheckMember(p Plan, e Expect, s State) policy.Verdict {
+	t := &table{rows: make([]policy.Row, 0, mostRows)}
+	t.started(p, e, s)
+	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
+}
+
+// started is what a program can't change, of itself or of those it starts.
+func (t *table) started(p Plan, e Expect, s State) {
 	t.confinement(p, s)
 	t.everyThread("seccomp.filters", "at least "+strconv.Itoa(filters(p)), s.Threads,
 		func(st procfs.Status) string { return strconv.Itoa(st.SeccompFilters) },
@@ -25,7 +39,6 @@ func CheckStarted(p Plan, e Expect, s State) policy.Verdict {
 	t.executable(e, s)
 	t.closed(e, s)
 	t.cgroup(p, e, s)
-	return policy.Verdict{Tier: p.Tier, Rows: t.rows, Degraded: p.Degraded}
 }
 
 // executable is which program runs. The launcher's own binary, where that is the target, is known by its inode, and nothing else will do. It

@@ -3,8 +3,6 @@ package execd
 import (
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -67,6 +65,8 @@ type exchange struct {
 	caller policy.Caller
 	// bound is how long a write may take.
 	bound time.Duration
+	// held is what its body has of the daemon's memory.
+	held share
 	// broken says that an answer has begun that can't be completed.
 	broken bool
 }
@@ -112,6 +112,7 @@ func (s *Service) Handler() http.Handler {
 func (s *Service) handler(name string, routes []route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &exchange{w: &countedWriter{ResponseWriter: w}, r: r, bound: s.config.WriteTimeout}
+		defer x.held.end()
 		defer func() {
 			if cause := recover(); cause != nil {
 				s.logger.Error("bug: panic in a handler; please report this", "path", name, "panic", cause, "stack", string(debug.Stack()))
@@ -127,6 +128,7 @@ func (s *Service) handler(name string, routes []route) http.Handler {
 				s.metrics.busy.Inc()
 			}
 			x.fail(err)
+			x.drain()
 		}
 	})
 }
@@ -198,29 +200,4 @@ func (x *exchange) flag(name string) (bool, error) {
 	default:
 		return false, badField("query."+name, fmt.Sprintf("%q: want true or false", value))
 	}
-}
-
-// body reads a JSON body within its bounds of size and time.
-func (s *Service) body(x *exchange) ([]byte, error) {
-	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return nil, badField("Content-Type", fmt.Sprintf("%q: want application/json", x.r.Header.Get("Content-Type")))
-	}
-	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, badField("Content-Encoding", fmt.Sprintf("%q: want none", encoding))
-	}
-	connection := http.NewResponseController(x.w)
-	if err := connection.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)); err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, s.config.BodyBytes))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, errorOf("TOO_LARGE", fmt.Sprintf("the body has more than %d bytes", large.Limit))
-	case err != nil:
-		return nil, errorOf("BAD_REQUEST", "the body didn't arrive whole and in time")
-	}
-	// Without this the deadline would end the request's context in the middle of an exec.
-	return data, connection.SetReadDeadline(time.Time{})
 }

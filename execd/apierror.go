@@ -116,11 +116,11 @@ func (x *exchange) fail(err error) {
 
 // answer answers a value.
 func (x *exchange) answer(status int, value any) {
-	var body bytes.Buffer
 	if reply, ok := value.(Reply); ok {
-		size := reply.encodedSize()
-		body.Grow(size + size/3) // an encoder that is left with less than a quarter of it doubles the buffer
+		x.answerReply(status, reply)
+		return
 	}
+	var body bytes.Buffer
 	if err := json.MarshalWrite(&body, value, wire); err != nil {
 		panic(err) // answered by the handler's own recovery: every value here has a JSON form
 	}

@@ -41,6 +41,11 @@ type Config struct {
 	MaxRunning   int
 	MaxWaiting   int
 	QueueTimeout time.Duration
+	// RequestMemory bounds the memory of requests that are here, running or waiting: a body counts thrice while it comes, and what its members make when
+	// it is parsed. OutputMemory bounds that of output which is kept for answers: each request that runs has its limits.outputBytes nine times reserved
+	// (three streams, three times each), and waits for that as for a place.
+	RequestMemory int64
+	OutputMemory  int64
 	// MaxConnections may be open at once; 0: twice the requests that may run and wait, and at least 1024. One more is answered 429 at once.
 	MaxConnections int
 	// MaxSandboxes bounds those that callers made and haven't deleted.
@@ -105,6 +110,7 @@ func DefaultConfig(stateDir string) Config {
 	return Config{
 		Version: "devel", StateDir: stateDir,
 		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
+		RequestMemory: 256 << 20, OutputMemory: 640 << 20,
 		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
 		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
@@ -155,6 +161,8 @@ func (c Config) Validate() error {
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
 	between("FileBytes", c.FileBytes, 1, 1<<34)
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
+	between("RequestMemory", c.RequestMemory, bodyWeight*c.BodyBytes, 1<<40)
+	between("OutputMemory", c.OutputMemory, 1<<20, 1<<40)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
 	between("MaxConnections", int64(c.MaxConnections), 0, 1<<20)

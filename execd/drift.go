@@ -131,6 +131,7 @@ func (s *Service) lookAtExec(w *walk) (policy.Verdict, bool) {
 		verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
 	} else {
 		verdict = enforcer.CheckStarted(w.plan, w.child.Expect(), state)
+		verdict.Rows = append(verdict.Rows, w.lookAtTree()...)
 	}
 	if !verdict.Held() {
 		s.drifted(w.box, w, &drift{verdict.Failed(), "exec"})

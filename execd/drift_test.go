@@ -215,6 +215,101 @@ func TestDriftKills(t *testing.T) {
 	}
 }
 
+// member waits for the process of a walk's tree that is "sleep" of so many seconds. A shell on its way there still has the whole script in its command line.
+func member(t *testing.T, w *walk, seconds string) (pid int) {
+	t.Helper()
+	until(t, "a process sleeps for "+seconds, func() bool {
+		tree, err := w.child.Tree()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range tree {
+			if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", one)); string(line) == "sleep\x00"+seconds+"\x00" {
+				pid = one
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// TestDriftOfTheTree: a process far from the leader, in a session of its own and an orphan, is read as the leader is.
+func TestDriftOfTheTree(t *testing.T) {
+	needRoot(t)
+	for _, row := range []struct {
+		name, control string
+		change        func(*testing.T, *walk, int) error
+	}{
+		{"a limit is raised", "rlimit.nofile", func(t *testing.T, _ *walk, pid int) error { return raise(t, pid) }},
+		{"it is moved out of its cgroup", "cgroup", func(t *testing.T, w *walk, pid int) error {
+			execGroup(t, w)
+			elsewhere, err := w.service.group.Sub("elsewhere", -1, true)
+			if err != nil {
+				return err
+			}
+			t.Cleanup(func() { elsewhere.Remove() })
+			return elsewhere.Add(pid)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := driftConfig(t)
+			s := start(t, c)
+			w, replies := runs(t, s, shell("(setsid sleep 61 &); (true &); sleep 62 & sleep 60"))
+			if err := row.change(t, w, member(t, w, "61")); err != nil {
+				t.Fatal(err)
+			}
+			reply := <-replies
+			mustBe(t, reply, OutcomeMismatch)
+			if !hasRow(reply.Verdict.Rows, row.control) || !strings.Contains(reply.Message, "(process ") || !reply.TreeEmpty {
+				t.Errorf("reply %+v", reply)
+			}
+			until(t, "ready again", func() bool { return len(s.troubles()) == 0 })
+		})
+	}
+}
+
+// TestDriftStopsTheTree: with no cgroup to freeze, every process of the exec is stopped by signals, those that its program makes meanwhile too.
+func TestDriftStopsTheTree(t *testing.T) {
+	needRoot(t)
+	c := driftConfig(t)
+	c.OnDrift = DriftDeny
+	s := start(t, c)
+	s.host.Cgroup.Base = ""
+	s.sandboxes.group, s.sandboxes.host = nil, s.host
+	box, err := s.sandboxes.create(t.Context(), Self())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := shell("(setsid sleep 61 &); i=0; while :; do (setsid sh -c 'sleep 0.01; sleep 0.01' &); i=$((i+1)); test $i -gt 50 && sleep 0.05; done")
+	r.Sandbox = box.id
+	w, replies := runs(t, s, r)
+	if w.plan.Kill != enforcer.KillShepherd {
+		t.Fatalf("kill %q", w.plan.Kill)
+	}
+	if err := raise(t, member(t, w, "61")); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "not ready", func() bool { return len(s.troubles()) == 1 })
+	until(t, "stopped", func() bool {
+		tree, err := w.child.Tree()
+		if err != nil || len(tree) < 2 {
+			t.Fatal(tree, err)
+		}
+		return !slices.ContainsFunc(tree, func(pid int) bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err != nil || !strings.Contains(string(stat), ") T ") && !strings.Contains(string(stat), ") Z ")
+		})
+	})
+	if err := s.sandboxes.delete(t.Context(), box.id, Self()); err != nil {
+		t.Fatal(err)
+	}
+	reply := <-replies
+	mustBe(t, reply, OutcomeMismatch)
+	if !hasRow(reply.Verdict.Rows, "rlimit.nofile") || !reply.TreeEmpty {
+		t.Errorf("%+v", reply)
+	}
+}
+
 // TestDriftDenies: what drifted stays where it is, frozen, for those who want to look; nothing is started beside it; and the service isn't ready
 // until its sandbox is gone.
 func TestDriftDenies(t *testing.T) {

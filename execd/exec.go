@@ -71,6 +71,9 @@ func (w *walk) decide() error {
 // build takes a sandbox and makes the decision concrete for this host and that sandbox.
 func (w *walk) build() (err error) {
 	fault("walk.build")
+	if err := w.service.queue.outputs.holds(w.decision.Effective.Limits.OutputBytes); err != nil {
+		return err
+	}
 	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}

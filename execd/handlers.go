@@ -34,6 +34,7 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 		return err
 	}
 	request, wanted, err := parse(data)
+	x.parsed(len(data))
 	if err != nil {
 		return err
 	}
@@ -45,7 +46,7 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	}
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
-	if err := ticket.run(ctx); err != nil {
+	if err := ticket.run(ctx, request.Limits); err != nil {
 		return err
 	}
 	if err := s.open(); err != nil { // it may have waited
@@ -99,6 +100,7 @@ func (s *Service) postDecide(x *exchange) error {
 		return err
 	}
 	request, err := ParseDecide(data)
+	x.parsed(len(data))
 	if err != nil {
 		return err
 	}

@@ -72,6 +72,8 @@ func newMetrics(s *Service) *metrics {
 		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads, m.files, m.content,
 		gauge("sandboxd_running", "Requests that run.", func() float64 { return float64(s.queue.running()) }),
 		gauge("sandboxd_waiting", "Requests that wait for a place.", func() float64 { return float64(s.queue.waiting.Load()) }),
+		gauge("sandboxd_request_memory_bytes", "Memory that is reserved for requests.", func() float64 { return float64(s.bodies.held.Load()) }),
+		gauge("sandboxd_output_memory_bytes", "Memory that is reserved for output.", func() float64 { return float64(s.queue.outputs.held.Load()) }),
 		gauge("sandboxd_sandboxes_ready", "Fresh sandboxes in the pool.", func() float64 { ready, _, _, _ := s.sandboxes.count(); return float64(ready) }),
 		gauge("sandboxd_sandboxes_kept", "Sandboxes that callers made.", func() float64 { _, kept, _, _ := s.sandboxes.count(); return float64(kept) }),
 		gauge("sandboxd_sandboxes_quarantined", "Sandboxes whose end isn't proven.", func() float64 { _, _, lost, _ := s.sandboxes.count(); return float64(lost) }),

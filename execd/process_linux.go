@@ -15,3 +15,13 @@ func isRunning(pid int, start uint64) bool {
 	}
 	return began == start
 }
+
+// startTime is when a process began, in the kernel's ticks: with its number, which process it is.
+func startTime(pid int) (uint64, error) {
+	process, err := procfs.Open(pid)
+	if err != nil {
+		return 0, err
+	}
+	defer process.Close()
+	return process.StartTime()
+}

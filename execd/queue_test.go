@@ -5,10 +5,18 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/policy"
 )
 
+func queueConfig(running, waiting int, patience time.Duration) Config {
+	c := DefaultConfig("/")
+	c.MaxRunning, c.MaxWaiting, c.QueueTimeout = running, waiting, patience
+	return c
+}
+
 func TestQueueTurnsAwayAtOnce(t *testing.T) {
-	q := newQueue(2, 3, time.Minute)
+	q := newQueue(queueConfig(2, 3, time.Minute))
 	var tickets []*ticket
 	for i := range 5 {
 		ticket, err := q.enter()
@@ -21,17 +29,17 @@ func TestQueueTurnsAwayAtOnce(t *testing.T) {
 		t.Fatalf("a sixth: %v, want ErrBusy", err)
 	}
 	for _, ticket := range tickets[:2] {
-		if err := ticket.run(t.Context()); err != nil {
+		if err := ticket.run(t.Context(), policy.Limits{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if err := tickets[2].run(gone); !errors.Is(err, context.Canceled) {
+	if err := tickets[2].run(gone, policy.Limits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who left: %v", err)
 	}
 	ran := make(chan error)
-	go func() { ran <- tickets[3].run(t.Context()) }()
+	go func() { ran <- tickets[3].run(t.Context(), policy.Limits{}) }()
 	tickets[0].leave()
 	if err := <-ran; err != nil {
 		t.Errorf("the next in line: %v", err)
@@ -48,13 +56,13 @@ func TestQueueTurnsAwayAtOnce(t *testing.T) {
 }
 
 func TestQueueLosesPatience(t *testing.T) {
-	q := newQueue(1, 1, time.Millisecond)
+	q := newQueue(queueConfig(1, 1, time.Millisecond))
 	first, _ := q.enter()
 	second, _ := q.enter()
-	if err := first.run(t.Context()); err != nil {
+	if err := first.run(t.Context(), policy.Limits{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.run(t.Context()); !errors.Is(err, ErrBusy) {
+	if err := second.run(t.Context(), policy.Limits{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("after its time: %v, want ErrBusy", err)
 	}
 	second.leave()

@@ -1,7 +1,6 @@
 package execd
 
 import (
-	"encoding/base64"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
@@ -112,27 +111,6 @@ var wire = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowIn
 
 // Encode is the reply's JSON, as the API has it.
 func (r Reply) Encode() ([]byte, error) { return json.Marshal(r, wire) }
-
-// encodedSize is about how long the reply's JSON is, not much less than it is: a buffer that grows to hold a mebibyte of output, in which a byte may
-// take six, needs four times the memory.
-func (r Reply) encodedSize() int {
-	size := 4096 + base64.StdEncoding.EncodedLen(len(r.StdoutBase64)) + base64.StdEncoding.EncodedLen(len(r.StderrBase64)) + len(r.ReturnValue)
-	for _, text := range []*string{r.Stdout, r.Stderr} {
-		if text == nil {
-			continue
-		}
-		size += len(*text)
-		for i := range len(*text) {
-			switch c := (*text)[i]; {
-			case c == '\n' || c == '\t' || c == '\r' || c == '"' || c == '\\' || c == '\b' || c == '\f':
-				size++ // "\n"
-			case c < ' ':
-				size += 5 // "\u0000"
-			}
-		}
-	}
-	return size
-}
 
 // because says why in the reply's own words.
 func (r Reply) because(err error) Reply {

@@ -121,17 +121,3 @@ func TestProofOf(t *testing.T) {
 		t.Errorf("the proof of nothing = %+v", none)
 	}
 }
-
-func TestEncodedSize(t *testing.T) {
-	for _, output := range []string{"", strings.Repeat("\x00", 1<<20), strings.Repeat("line\n\"\\", 1<<17), strings.Repeat("é", 1<<19), strings.Repeat("\xff", 1<<20)} {
-		reply := Reply{}
-		reply.Stdout, reply.StdoutBase64 = asText([]byte(output), false)
-		data, err := reply.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if size := reply.encodedSize(); size < len(data) || size > len(data)+8192 {
-			t.Errorf("%d bytes of JSON, %d expected", len(data), size)
-		}
-	}
-}

@@ -12,9 +12,12 @@ import (
 
 // observeStarted reads a child that runs. One that is ending has lost parts that can be read before it counts as ended, so an error gets a
 // short while to turn out as an end.
-func (w *walk) observeStarted() (state enforcer.State, err error) {
+func (w *walk) observeStarted() (enforcer.State, error) { return w.observeProcess(w.child.PID()) }
+
+// observeProcess is observeStarted for any process of the tree.
+func (w *walk) observeProcess(pid int) (state enforcer.State, err error) {
 	for patience := time.Millisecond; ; patience *= 2 {
-		state, err = enforcer.ObserveStarted(w.child.PID(), w.service.host)
+		state, err = enforcer.ObserveStarted(pid, w.service.host)
 		if err == nil || errors.Is(err, os.ErrProcessDone) || patience > time.Second {
 			return state, err
 		}

@@ -31,10 +31,12 @@ type Service struct {
 	ids       *ids
 	sandboxes *sandboxes
 	queue     *queue
-	metrics   *metrics
-	running   running
-	egress    *egress
-	proofs    proofs
+	// bodies bounds the memory of requests on their way in.
+	bodies  *budget
+	metrics *metrics
+	running running
+	egress  *egress
+	proofs  proofs
 	// pattern is a sandbox plan as fresh sandboxes have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
@@ -76,7 +78,8 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.ids, err = openIDs(c); err != nil {
 		return nil, err
 	}
-	s.queue = newQueue(c.MaxRunning, c.MaxWaiting, c.QueueTimeout)
+	s.queue = newQueue(c)
+	s.bodies = newBudget(c.RequestMemory, "the requests that are here take as much memory as this daemon allows")
 	s.sandboxes = newSandboxes(s.life, c, s.host, s.binary, s.ids, s.group)
 	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0)); err != nil {
 		return nil, err

@@ -95,3 +95,6 @@ func hasDrifted(box *sandbox) bool { return box.drift.Load() != nil }
 
 // Host is what this place can do, as it was found at the start.
 func (s *Service) Host() enforcer.Host { return s.host }
+
+// InspectPolicy says whether a directory would be taken as a policy's by who may write it, and why changes of it may not be seen.
+func InspectPolicy(dir string) (warnings []string, err error) { return engine.Inspect(dir) }

@@ -10,19 +10,20 @@ import (
 // called at any time by anyone.
 func (c *Child) Lives() bool { return c.holds() }
 
-// Freeze stops every process of the exec where it is, by its cgroup, and says whether there is one to do it with. The leader is stopped by a signal as
-// well: without a cgroup, or moved out of it, nothing else reaches it. What is frozen or stopped can be killed. It may be called at any time by anyone.
+// Freeze stops every process of the exec where it is, and says whether all stand still: by its cgroup where it has one, and by a signal those that this
+// doesn't reach, which without a cgroup are all. What is frozen or stopped can be killed. It may be called at any time by anyone.
 func (c *Child) Freeze() (whole bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
 		return false, nil
 	}
-	if c.pidfd >= 0 {
+	if c.pidfd >= 0 { // first of all, and wherever it is
 		err = unix.PidfdSendSignal(c.pidfd, unix.SIGSTOP, nil, 0)
 	}
-	if c.group == nil {
-		return false, err
+	if c.group != nil {
+		err = errors.Join(err, c.group.Freeze(true))
 	}
-	return true, errors.Join(err, c.group.Freeze(true))
+	whole, failed := c.stopTree()
+	return whole && err == nil, errors.Join(err, failed)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -15,6 +16,26 @@ type doctorReply struct {
 	Arch       string               `json:"arch"`
 	UID        int                  `json:"uid"`
 	Mechanisms []enforcer.Mechanism `json:"mechanisms"`
+	Policy     *policyHealth        `json:"policy,omitzero"`
+}
+
+// policyHealth is about the directory of a policy: why it would be refused, and why changes of it wouldn't be seen.
+type policyHealth struct {
+	Directory string   `json:"directory"`
+	Error     string   `json:"error,omitempty"`
+	Warnings  []string `json:"warnings"`
+}
+
+func inspectPolicy(dir string) *policyHealth {
+	if dir == "" {
+		return nil
+	}
+	warnings, err := execd.InspectPolicy(dir)
+	health := &policyHealth{Directory: dir, Warnings: append([]string{}, warnings...)}
+	if err != nil {
+		health.Error = err.Error()
+	}
+	return health
 }
 
 // doctor asks the kernel by trying, as a service does at its start. It changes nothing.
@@ -22,6 +43,7 @@ func (p *program) doctor(_ context.Context, flags *flagSet, args []string) (int,
 	var show list
 	var asJSON bool
 	flags.Var(&show, "show", "host `path` that sandboxes should see; again for more")
+	dir := flags.String("policy", "", "`directory` of a policy: may others write it, and will changes be seen?")
 	flags.BoolVar(&asJSON, "json", false, "print it as JSON")
 	if err := flags.parse(args); err != nil {
 		return 0, err
@@ -33,12 +55,16 @@ func (p *program) doctor(_ context.Context, flags *flagSet, args []string) (int,
 	if err != nil {
 		return 1, err
 	}
-	reply := doctorReply{host.Tier(), host.Kernel, host.Arch, host.UID, host.Doctor()}
+	reply := doctorReply{host.Tier(), host.Kernel, host.Arch, host.UID, host.Doctor(), inspectPolicy(*dir)}
+	status := 0
+	if reply.Policy != nil && reply.Policy.Error != "" {
+		status = 1
+	}
 	if asJSON {
-		return 0, printJSON(p.stdout, reply)
+		return status, printJSON(p.stdout, reply)
 	}
 	p.showDoctor(reply)
-	return 0, nil
+	return status, nil
 }
 
 func (p *program) showDoctor(reply doctorReply) {
@@ -55,6 +81,15 @@ func (p *program) showDoctor(reply doctorReply) {
 		rows = append(rows, []string{m.Name, have, m.Detail})
 	}
 	printTable(p.stdout, s, rows)
+	if health := reply.Policy; health != nil {
+		fmt.Fprintf(p.stdout, "\npolicy %s\n", health.Directory)
+		if health.Error != "" {
+			fmt.Fprintf(p.stdout, "  %s: %s\n", s.bad("refused"), health.Error)
+		}
+		for _, warning := range health.Warnings {
+			fmt.Fprintf(p.stdout, "  %s: %s\n", s.bold("warning"), warning)
+		}
+	}
 	if len(missing) == 0 {
 		return
 	}

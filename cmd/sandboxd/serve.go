@@ -15,11 +15,11 @@ import (
 
 func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int, error) {
 	var (
-		where    place
-		allow    list
-		format   string
-		level    slog.Level
-		defaults = execd.DefaultConfig("/")
+		where  place
+		allow  list
+		format string
+		level  slog.Level
+		tuned  = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
 	tcp := flags.String("listen", "", "TCP `address` to listen on as well, such as 127.0.0.1:7780; needs --token-file (off unless given)")
@@ -27,12 +27,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	beyond := flags.Bool("listen-beyond-loopback", false, "let --listen be an address of a network; protecting it, and the token on it, is up to you")
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
-	pool := flags.Int("pool", defaults.Pool, "`number` of fresh sandboxes kept ready")
-	running := flags.Int("max-running", defaults.MaxRunning, "execs that run at once")
-	waiting := flags.Int("max-waiting", defaults.MaxWaiting, "execs that may wait for a place; one more is answered 429 at once")
-	interval := flags.Duration("drift-interval", defaults.DriftInterval, "how often everything that runs is read back again; 0 never")
-	onDrift := flags.String("on-drift", defaults.OnDrift, "what to do with a sandbox that isn't what it was: `kill` it, or deny it more work and leave it frozen")
-	stop := flags.Duration("stop-timeout", defaults.StopTimeout, "how long a graceful stop may take")
+	registerTuning(flags, &tuned)
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
 	if err := flags.parse(args); err != nil {
@@ -49,7 +44,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err != nil {
 		return 0, err
 	}
-	config, err := where.configure(p)
+	config, err := where.configure(p, tuned)
 	if err != nil {
 		return 0, err
 	}
@@ -61,8 +56,6 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		}
 		config.Private = append(config.Private, secret)
 	}
-	config.DriftInterval, config.OnDrift = *interval, *onDrift
-	config.Pool, config.MaxRunning, config.MaxWaiting, config.StopTimeout = *pool, *running, *waiting, *stop
 	if config.Logger, err = p.logger(format, level); err != nil {
 		return 0, err
 	}

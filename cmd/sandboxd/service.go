@@ -48,14 +48,13 @@ func (l *place) registerEmbedded(f *flagSet) {
 	f.Var(&l.show, "show", "host `path` that sandboxes see read-only, besides the system directories; again for more")
 }
 
-// configure fills in what the flags left out.
-func (l *place) configure(p *program) (execd.Config, error) {
+// configure puts into a config where everything is.
+func (l *place) configure(p *program, config execd.Config) (execd.Config, error) {
 	state, err := l.stateDir(p.getenv)
 	if err != nil {
 		return execd.Config{}, err
 	}
-	config := execd.DefaultConfig(state)
-	config.Version = buildVersion()
+	config.StateDir, config.Version = state, buildVersion()
 	for _, path := range []struct {
 		flag string
 		from string
@@ -93,7 +92,7 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		}
 		return newClient(l.socket), nil
 	}
-	config, err := l.configure(p)
+	config, err := l.configure(p, execd.DefaultConfig("/"))
 	if err != nil {
 		return nil, err
 	}

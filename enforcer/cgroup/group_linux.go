@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -167,6 +168,29 @@ func (g *Group) Freeze(frozen bool) error {
 		return g.write("cgroup.freeze", "1")
 	}
 	return g.write("cgroup.freeze", "0")
+}
+
+// Procs are the processes in the group itself, by their numbers in this PID namespace; 0 stands for one that isn't seen from here.
+func (g *Group) Procs() ([]int, error) {
+	fd, err := g.openFile("cgroup.procs", unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), g.path+"/cgroup.procs")
+	defer file.Close()
+	data, err := io.ReadAll(file) // longer than what read takes
+	if err != nil {
+		return nil, fmt.Errorf("cgroup %s: %w", g.path, err)
+	}
+	var pids []int
+	for _, word := range strings.Fields(string(data)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, fmt.Errorf("cgroup %s: cgroup.procs: %w", g.path, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
 }
 
 // Populated says whether a process that hasn't ended is in the group or below it. Zombies don't count.

@@ -64,9 +64,14 @@ func Files(dir string) (fs.FS, error) {
 
 // readDirectory reads a bundle from a directory. Where Kubernetes has projected a ConfigMap there, all files are read beneath the one target of
 // ..data, so that a swap in the middle can't mix two generations.
+//
+// A directory or file that somebody else may write is an error.
 func readDirectory(dir string) (source, error) {
 	root, err := generationRoot(dir)
 	if err != nil {
+		return source{}, err
+	}
+	if err := (trust{os.Geteuid()}).bundle(dir, root); err != nil {
 		return source{}, err
 	}
 	return readBundle(os.DirFS(root))

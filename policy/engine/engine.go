@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -50,6 +51,8 @@ type Status struct {
 	// Stale: the directory has something else that could not be activated, for the reason in Error.
 	Stale bool   `json:"stale"`
 	Error string `json:"error,omitempty"`
+	// Warnings say why a change of the directory may not be seen.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Engine judges with the active generation.
@@ -144,6 +147,16 @@ func (e *Engine) load(ctx context.Context, src source) (*generation, error) {
 	}
 }
 
+// Inspect says what is wrong with a directory that holds a bundle, before any of it is loaded: an error if somebody else may write it, warnings if changes of it
+// won't be seen.
+func Inspect(dir string) (warnings []string, err error) {
+	root, err := generationRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return pinned(dir), (trust{os.Geteuid()}).bundle(dir, root)
+}
+
 // Decide judges a request. It is never an error: every failure is a no with its reason.
 func (e *Engine) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	active := e.active.Load()
@@ -160,9 +173,13 @@ func (e *Engine) Decide(ctx context.Context, r policy.Request) policy.Decision {
 // Status says which policy is in force and whether the directory has another.
 func (e *Engine) Status() Status {
 	active := e.active.Load()
+	var warnings []string
+	if e.options.Dir != "" {
+		warnings = pinned(e.options.Dir)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Status{Revision: active.revision, LoadedAt: active.loadedAt, Stale: e.fault != "", Error: e.fault}
+	return Status{Revision: active.revision, LoadedAt: active.loadedAt, Stale: e.fault != "", Error: e.fault, Warnings: warnings}
 }
 
 // Close ends the watch of the directory. Decisions go on with the policy in force.
