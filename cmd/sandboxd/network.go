@@ -4,6 +4,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 
@@ -79,4 +80,27 @@ func withoutField(err error) error {
 		return &policy.FieldError{Message: fault.Message, Nearest: fault.Nearest}
 	}
 	return err
+}
+
+// parseResolvers reads addresses, whose port is 53 unless they have one, or the word none alone.
+func parseResolvers(texts []string) ([]netip.AddrPort, error) {
+	if len(texts) == 1 && texts[0] == "none" {
+		return nil, nil
+	}
+	var resolvers []netip.AddrPort
+	for _, text := range texts {
+		resolver, err := netip.ParseAddrPort(text)
+		if err != nil {
+			address, plain := netip.ParseAddr(text)
+			if plain != nil {
+				return nil, fmt.Errorf("--resolver %q: want an address such as 192.0.2.53, 192.0.2.53:5353 or [2001:db8::53]:53, or none alone", text)
+			}
+			resolver = netip.AddrPortFrom(address, 53)
+		}
+		if resolver.Port() == 0 {
+			return nil, fmt.Errorf("--resolver %q: port 0 is no port", text)
+		}
+		resolvers = append(resolvers, resolver)
+	}
+	return resolvers, nil
 }

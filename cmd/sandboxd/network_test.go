@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/execd"
@@ -39,6 +41,19 @@ func TestNetworkAllow(t *testing.T) {
 		}
 		if got, err := execd.ParseNetwork(data); err != nil || string(policy.Canonical(got)) != test.want {
 			t.Errorf("%s:\n got %s, %v\nwant %s", test.text, policy.Canonical(got), err, test.want)
+		}
+	}
+}
+
+func TestParseResolvers(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.53": "[192.0.2.53:53]", "192.0.2.53:5353": "[192.0.2.53:5353]", "2001:db8::53": "[[2001:db8::53]:53]", "[2001:db8::53]:54": "[[2001:db8::53]:54]",
+		"192.0.2.1,192.0.2.2": "[192.0.2.1:53 192.0.2.2:53]", "none": "[]",
+		"": "", "localhost": "", "192.0.2.53:0": "", "192.0.2.053": "", "none,192.0.2.1": "", "192.0.2.1:dns": "",
+	} {
+		got, err := parseResolvers(strings.Split(text, ","))
+		if (err == nil) != (want != "") || err == nil && fmt.Sprint(got) != want {
+			t.Errorf("%q: %v, %v; want %q", text, got, err, want)
 		}
 	}
 }

@@ -30,6 +30,8 @@ type place struct {
 	state  string
 	audit  string
 	show   list
+	// resolvers are addresses, or "none".
+	resolvers list
 }
 
 // registerClient adds the flags of a command that can also be embedded.
@@ -46,6 +48,7 @@ func (l *place) registerEmbedded(f *flagSet) {
 	f.StringVar(&l.state, "state", "", "`directory` of its own files (/var/lib/sandboxd as root, else $XDG_STATE_HOME/sandboxd)")
 	f.StringVar(&l.audit, "audit", "", "`directory` of the audit log (audit in the state directory unless given); a second exec at the same time writes to directory.2")
 	f.Var(&l.show, "show", "host `path` that sandboxes see read-only, besides the system directories; again for more")
+	f.Var(&l.resolvers, "resolver", "`address[:port]` that names are asked of, for sandboxes that may connect to names; again for more; none: no name resolves (the host's own unless given)")
 }
 
 // configure puts into a config where everything is.
@@ -79,13 +82,17 @@ func (l *place) configure(p *program, config execd.Config) (execd.Config, error)
 		}
 		config.Show = append(config.Show, absolute)
 	}
-	return config, nil
+	config.Resolvers, err = parseResolvers(l.resolvers)
+	if len(l.resolvers) > 0 {
+		config.ResolvConf = ""
+	}
+	return config, err
 }
 
 // open reaches the daemon, or sets a service up for this one command.
 func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, error) {
 	if l.socket != "" {
-		for _, name := range []string{"policy", "profiles", "runner", "state", "audit", "show"} {
+		for _, name := range []string{"policy", "profiles", "runner", "state", "audit", "show", "resolver"} {
 			if isSet(f, name) {
 				return nil, fmt.Errorf("--%s belongs to the daemon and can't be chosen through --socket; give it to sandboxd serve", name)
 			}

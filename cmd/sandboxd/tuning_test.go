@@ -19,6 +19,8 @@ var untuned = map[string]string{
 	"ProfileDir":      "--profiles",
 	"RunnerPath":      "--runner",
 	"Show":            "--show",
+	"Resolvers":       "--resolver",
+	"ResolvConf":      "--resolver; where the host says whom to ask is no choice",
 	"Private":         "--socket, --token-file",
 	"Logger":          "--log, --log-level",
 	"Now":             "tests only: the clock of the machine is everybody's",
@@ -32,7 +34,7 @@ var untuned = map[string]string{
 }
 
 // words are values of flags that take words, and ranges.
-var words = map[string]string{"on-drift": "deny", "claim-file": "/elsewhere", "uids": "4096", "first-uid": "300000"}
+var words = map[string]string{"on-drift": "deny", "claim-file": "/elsewhere", "record-connections": "true", "uids": "4096", "first-uid": "300000"}
 
 // TestEveryFieldHasAFlag gives each flag another value than its default, and finds exactly one field of the config changed by it.
 func TestEveryFieldHasAFlag(t *testing.T) {
