@@ -180,7 +180,7 @@ func throughput(b *testing.B, address string, streams int, say byte, total int) 
 
 // BenchmarkThroughput: budget half of the direct way with one stream, six tenths with 64, on two processors that client and server use as well.
 func BenchmarkThroughput(b *testing.B) {
-	const total = 256 << 20
+	const total = 768 << 20
 	for _, test := range []struct {
 		name    string
 		streams int

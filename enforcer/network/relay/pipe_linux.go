@@ -14,8 +14,8 @@ const (
 	pipeSize = 256 << 10
 	// onesShare is the part of all pipes that one server may have: a sandbox whose clients or servers don't read must not leave others without.
 	onesShare = 4
-	// keptPipes wait for the next who needs one. More than a few streams at full speed don't help each other.
-	keptPipes = 32
+	// keptPipes wait for the next who needs one: a stream takes and gives one back at each pause, and making one costs more than a pause.
+	keptPipes = 64
 )
 
 // takePipe is an empty pipe, or nil: then bytes are copied.

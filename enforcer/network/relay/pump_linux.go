@@ -13,7 +13,7 @@ import (
 
 // pump moves bytes one way. While it waits it has nothing in hand: neither buffer nor pipe, so that an idle connection is two descriptors and two small
 // stacks. Bytes that come are read into a buffer of the pool; a read that fills it is the sign of a stream, which then goes through a pipe of the pool
-// by splice(2), until it pauses. Nothing is read that hasn't been written: a slow reader slows the writer.
+// by splice(2), as long as much comes at a time. Nothing is read that hasn't been written: a slow reader slows the writer.
 type pump struct {
 	c      *conn
 	srcRaw syscall.RawConn
@@ -36,6 +36,9 @@ type pump struct {
 const bufferSize = 32 << 10
 
 var buffers = sync.Pool{New: func() any { return new([bufferSize]byte) }}
+
+// errNoPipe is that all pipes are in use.
+var errNoPipe = errors.New("relay: no pipe")
 
 // errWrite wraps what writing said: it is the reader's end that is gone.
 type errWrite struct{ error }
@@ -72,13 +75,31 @@ func (p *pump) tryRead(fd uintptr) bool {
 	return true
 }
 
+// tryIn moves what has come into a pipe, which is empty. With nothing there it gives the pipe back before it waits.
 func (p *pump) tryIn(fd uintptr) bool {
-	n, err := ignoringEINTR(func() (int, error) {
+	if p.pipe == nil {
+		if p.pipe = p.c.server.takePipe(); p.pipe == nil {
+			p.n, p.err = 0, errNoPipe
+			return true
+		}
+	}
+	p.n, p.err = ignoringEINTR(func() (int, error) {
 		n, err := unix.Splice(int(fd), nil, p.pipe.w, nil, p.want, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 		return int(n), err
 	})
-	p.n, p.err = n, err
-	return true // the pipe is empty, so that EAGAIN is the socket's: a pause
+	if errors.Is(p.err, unix.EAGAIN) { // the socket's, not the pipe's
+		p.noPipe(true)
+		return false
+	}
+	return true
+}
+
+// noPipe gives the pipe back.
+func (p *pump) noPipe(empty bool) {
+	if p.pipe != nil {
+		p.c.server.givePipe(p.pipe, empty)
+		p.pipe = nil
+	}
 }
 
 func (p *pump) tryOut(fd uintptr) bool {
@@ -189,38 +210,39 @@ func (p *pump) run(limit int64) error {
 	return nil
 }
 
-// stream moves bytes through a pipe until there are none for now.
+// mostSmall is how many times in a row little may come before it isn't a stream any more.
+const mostSmall = 8
+
+// stream moves bytes through pipes until little comes.
 func (p *pump) stream(limit int64) (int64, error) {
-	server := p.c.server
-	if p.pipe = server.takePipe(); p.pipe == nil {
-		return 0, nil
-	}
 	total := int64(0)
-	for total < limit {
-		p.want = int(min(int64(p.pipe.size), limit-total))
-		if err := p.srcRaw.Read(p.in); err != nil {
-			server.givePipe(p.pipe, true)
-			return total, err
+	for small := 0; total < limit && small < mostSmall; {
+		p.want = int(min(pipeSize, limit-total))
+		err := p.srcRaw.Read(p.in)
+		switch {
+		case err == nil && errors.Is(p.err, errNoPipe):
+			return total, nil
+		case err == nil && p.err != nil:
+			err = p.err
+		case err == nil && p.n == 0:
+			err = io.EOF
 		}
-		if p.err != nil || p.n == 0 {
-			server.givePipe(p.pipe, true)
-			switch {
-			case errors.Is(p.err, unix.EAGAIN):
-				return total, nil
-			case p.err != nil:
-				return total, p.err
-			}
-			return total, io.EOF
+		if err != nil {
+			p.noPipe(true)
+			return total, err
 		}
 		p.c.touch()
 		n := p.n
 		if err := p.drain(n); err != nil {
-			server.givePipe(p.pipe, false)
+			p.noPipe(false)
 			return total, errWrite{err}
 		}
 		total += int64(n)
+		if small++; n >= bufferSize/2 {
+			small = 0
+		}
 	}
-	server.givePipe(p.pipe, true)
+	p.noPipe(true)
 	return total, nil
 }
 
