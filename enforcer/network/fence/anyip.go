@@ -20,7 +20,7 @@ func AnyIP(withIPv6 bool) Plan {
 	p := Plan{Variant: VariantAnyIP, Sockets: netlinkSockets()}
 	// The loopback first: addresses and routes are its. The source in the routes matters: without it the source would be the destination itself, and
 	// a connection to a port of the ephemeral range could meet itself.
-	p.Route = [][]byte{linkUp(loopbackIndex), newAddress(Own4), localDefault(Own4)}
+	p.Route = [][]byte{linkUp(loopbackIndex), newAddress(Own4), localDefault(Own4), noMulticast(unix.AF_INET)}
 	lines := [][]byte{
 		newTable(0),
 		baseChain("pre", "filter", unix.NF_INET_PRE_ROUTING, priorityMangle, 0 /* NF_DROP */),
@@ -28,7 +28,7 @@ func AnyIP(withIPv6 bool) Plan {
 		rule("pre", to4(Own4.AsSlice()...), accept()),
 	}
 	if withIPv6 {
-		p.Route = append(p.Route, newAddress(Own6), localDefault(Own6))
+		p.Route = append(p.Route, newAddress(Own6), localDefault(Own6), noMulticast(unix.AF_INET6))
 		lines = append(lines, rule("pre", to6(netip.IPv6Loopback().AsSlice()), accept()), rule("pre", to6(Own6.AsSlice()), accept()))
 	}
 	lines = append(lines, rule("pre", tcp(), toPort(53), accept()), rule("pre", ipv4(), tcp(), tproxy(unix.NFPROTO_IPV4, RelayPort), accept()))

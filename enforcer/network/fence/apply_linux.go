@@ -33,6 +33,11 @@ func Apply(p Plan, open Open) (fds []int, err error) {
 			return fds, fmt.Errorf("fence: socket %s: %w", s.Name, err)
 		}
 		fds = append(fds, fd)
+		if s.Domain == unix.AF_NETLINK { // who has no port is told nothing
+			if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+				return fds, fmt.Errorf("fence: socket %s: bind: %w", s.Name, err)
+			}
+		}
 	}
 	if err := send(p, fds); err != nil {
 		return fds, err
@@ -43,7 +48,7 @@ func Apply(p Plan, open Open) (fds []int, err error) {
 				return fds, fmt.Errorf("fence: socket %s: option %d of level %d: %w", s.Name, option.Name, option.Level, err)
 			}
 		}
-		if s.Type == unix.SOCK_STREAM {
+		if s.Type == unix.SOCK_STREAM && s.Address != "" {
 			if err := s.bind(fds[i]); err != nil {
 				return fds, err
 			}

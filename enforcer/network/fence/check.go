@@ -33,7 +33,7 @@ func Check(p Plan, namespace uint64, s State) []Row {
 	if p.Variant == VariantAnyIP {
 		add("links", "lo up", strings.Join(links(s.Links), ", "))
 		add("addresses", strings.Join(p.addresses(), ", "), strings.Join(slices.Sorted(slices.Values(s.Addresses)), ", "))
-		add("routes", strings.Join(p.routes(), ", "), strings.Join(foreignRoutes(s.Routes), ", "))
+		add("routes", strings.Join(p.routes(), ", "), strings.Join(slices.Sorted(slices.Values(foreignRoutes(s.Routes))), ", "))
 		add("policy routing", strings.Join(defaultRules(s.Rules), ", "), strings.Join(s.Rules, ", "))
 		// A discipline on the loopback holds up or changes packets; where there is one link, there is nowhere to send them.
 		add("schedulers", "none", none(slices.DeleteFunc(slices.Clone(s.Qdiscs), func(line string) bool { return strings.HasSuffix(line, " noqueue") })))
@@ -125,16 +125,19 @@ func (p Plan) addresses() []string {
 	return slices.Sorted(slices.Values(all))
 }
 
-// routes are the plan's own.
+// routes are the plan's own, sorted.
 func (p Plan) routes() []string {
 	line := func(family string, source netip.Addr) string {
 		return fmt.Sprintf("%s local default dev lo src %s table %d proto %d", family, source, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC)
 	}
-	all := []string{line("ip", Own4)}
-	if p.withIPv6() {
-		all = append(all, line("ip6", Own6))
+	none := func(text string) string {
+		return fmt.Sprintf("%s table %d proto %d", text, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC)
 	}
-	return all
+	all := []string{line("ip", Own4), none("ip throw 224.0.0.0/4")}
+	if p.withIPv6() {
+		all = append(all, line("ip6", Own6), none("ip6 throw ff00::/8 dev lo"))
+	}
+	return slices.Sorted(slices.Values(all))
 }
 
 // foreignRoutes are all but those that the kernel itself makes for the loopback, which differ between releases.

@@ -199,13 +199,13 @@ func (f *Fence) Watch(ctx context.Context, changed func()) error {
 		if at < 0 {
 			return errors.New("fence: the plan has no sockets to watch with")
 		}
-		watchers.Go(func() { errs[i] = watch(ctx, f.files[at], changed) })
+		watchers.Go(func() { errs[i] = f.watch(ctx, f.files[at], changed) })
 	}
 	watchers.Wait()
 	return errors.Join(errs[:]...)
 }
 
-func watch(ctx context.Context, file *os.File, changed func()) error {
+func (f *Fence) watch(ctx context.Context, file *os.File, changed func()) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func watch(ctx context.Context, file *os.File, changed func()) error {
 	for {
 		noticed, err := notices(raw)
 		switch {
-		case ctx.Err() != nil, errors.Is(err, os.ErrClosed):
+		case ctx.Err() != nil, err != nil && f.isClosed():
 			return nil
 		case err != nil:
 			return fmt.Errorf("fence: watch: %w", err)
@@ -245,6 +245,12 @@ func notices(raw syscall.RawConn) (noticed bool, err error) {
 		}
 	})
 	return noticed, errors.Join(waitErr, err)
+}
+
+func (f *Fence) isClosed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.closed
 }
 
 // Close closes every socket, those that were handed out as well. Connections that were accepted stay their owners'.

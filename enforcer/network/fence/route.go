@@ -44,6 +44,17 @@ func localDefault(source netip.Addr) []byte {
 	return message(unix.RTM_NEWROUTE, anew, body, native32(unix.RTA_OIF, loopbackIndex), attribute(unix.RTA_PREFSRC, source.AsSlice()))
 }
 
+// noMulticast leaves the addresses of multicast without a route: whoever sends there is told so at once, where the local route would take what he sends and
+// nobody would hear of it.
+func noMulticast(family byte) []byte {
+	group, bits := []byte{224, 0, 0, 0}, byte(4)
+	if family == unix.AF_INET6 {
+		group, bits = append([]byte{0xff}, make([]byte, 15)...), 8
+	}
+	body := []byte{family, bits, 0, 0, unix.RT_TABLE_LOCAL, unix.RTPROT_STATIC, unix.RT_SCOPE_UNIVERSE, unix.RTN_THROW, 0, 0, 0, 0}
+	return message(unix.RTM_NEWROUTE, anew, body, attribute(unix.RTA_DST, group))
+}
+
 // dumpRequest asks for all of a kind, of one family or all.
 func dumpRequest(kind uint16, family byte) []byte {
 	size := map[uint16]int{unix.RTM_GETLINK: unix.SizeofIfInfomsg, unix.RTM_GETADDR: unix.SizeofIfAddrmsg, unix.RTM_GETROUTE: unix.SizeofRtMsg,
