@@ -81,9 +81,12 @@ func perform(asked askedTo) int {
 	}
 }
 
-// actOf is an act of the table, or "open PATH", "create PATH", "write PATH".
+// actOf is an act of the tables, or "open PATH", "create PATH", "write PATH".
 func actOf(name string) func() string {
 	if do, ok := acts[name]; ok {
+		return do
+	}
+	if do, ok := networkActs[name]; ok {
 		return do
 	}
 	verb, path, _ := strings.Cut(name, " ")
