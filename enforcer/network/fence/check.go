@@ -38,9 +38,47 @@ func Check(p Plan, namespace uint64, s State) []Row {
 		// A discipline on the loopback holds up or changes packets; where there is one link, there is nowhere to send them.
 		add("schedulers", "none", none(slices.DeleteFunc(slices.Clone(s.Qdiscs), func(line string) bool { return strings.HasSuffix(line, " noqueue") })))
 	}
-	want := p.ruleset()
-	add("ruleset", rulesetText(want), difference(want, s.Ruleset))
+	want, got := p.ruleset(), s.Ruleset
+	if p.Variant == VariantPod {
+		var others []string
+		got, others = ours(got)
+		add("foreign rules", "none", none(append(others, s.Legacy...)))
+		add("xdp", "none", none(only(s.Links, func(line string) bool { return strings.Contains(line, " xdp") })))
+		add("schedulers", "none", none(only(s.Qdiscs, func(line string) bool {
+			return strings.HasSuffix(line, " clsact") || strings.HasSuffix(line, " ingress")
+		})))
+		add("policy routing", strings.Join(defaultRules(s.Rules), ", "), strings.Join(s.Rules, ", "))
+	}
+	add("ruleset", rulesetText(want), difference(want, got))
 	return rows
+}
+
+// Unseen is what could get round a fence of this plan, and what nobody can look for without more privilege than it takes to hold the fence. For the verdict.
+func (p Plan) Unseen() []string {
+	if p.Variant != VariantPod {
+		return nil
+	}
+	return []string{
+		"fence.cgroup-bpf: programs of BPF at connect and sendmsg of a cgroup can send what the runner sends elsewhere; listing them takes CAP_BPF or CAP_SYS_ADMIN",
+		"fence.bpf-links: programs of BPF that are attached by a link (netfilter, tcx, netkit) aren't listed by netlink",
+		"fence.xfrm: policies of IPsec aren't looked at",
+	}
+}
+
+// ours are the lines of our table, and those of any other.
+func ours(lines []string) (own, others []string) {
+	for _, line := range lines {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[1] == "inet" && fields[2] == tableName {
+			own = append(own, line)
+		} else {
+			others = append(others, line)
+		}
+	}
+	return own, others
+}
+
+func only(lines []string, keep func(string) bool) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return !keep(line) })
 }
 
 // namespaces says how many sockets live where.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -79,6 +80,9 @@ func (f *Fence) Observe() (State, error) {
 		}
 		return observeRuleset(netfilter, buffer, &s)
 	})
+	if err == nil && f.plan.Variant == VariantPod {
+		err = observeLegacy(&s)
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("fence: observe: %w", err)
 	}
@@ -137,6 +141,20 @@ func observeRuleset(fd int, buffer []byte, s *State) error {
 		})
 		if err != nil {
 			return fmt.Errorf("nf_tables: %ss: %w", kind.name, err)
+		}
+	}
+	return nil
+}
+
+// observeLegacy reads the names of iptables' own tables in the namespace of this process. The files are there when the modules are.
+func observeLegacy(s *State) error {
+	for _, family := range []string{"ip", "ip6", "arp"} {
+		data, err := os.ReadFile("/proc/thread-self/net/" + family + "_tables_names")
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		for _, name := range strings.Fields(string(data)) {
+			s.Legacy = append(s.Legacy, family+"tables "+name)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package fence
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -117,4 +118,38 @@ func Destination(conn *net.TCPConn) (netip.AddrPort, error) {
 	}
 	at := local.AddrPort()
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()), nil
+}
+
+// originalDestination is SO_ORIGINAL_DST and IP6T_SO_ORIGINAL_DST.
+const originalDestination = 80
+
+// OriginalDestination is where the other end of a connection wanted to, in a fence of [Pod]: connection tracking remembers it.
+func OriginalDestination(conn *net.TCPConn) (at netip.AddrPort, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return at, err
+	}
+	local, ok := conn.LocalAddr().(*net.TCPAddr)
+	if !ok {
+		return at, errors.New("fence: a connection without an address")
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		// Options of other names whose values are long enough for a struct sockaddr_in and a struct sockaddr_in6.
+		if local.IP.To4() != nil {
+			var value *unix.IPv6Mreq
+			if value, inner = unix.GetsockoptIPv6Mreq(int(fd), unix.SOL_IP, originalDestination); inner == nil {
+				at = netip.AddrPortFrom(netip.AddrFrom4([4]byte(value.Multiaddr[4:8])), binary.BigEndian.Uint16(value.Multiaddr[2:]))
+			}
+			return
+		}
+		var value *unix.IPv6MTUInfo
+		if value, inner = unix.GetsockoptIPv6MTUInfo(int(fd), unix.SOL_IPV6, originalDestination); inner == nil {
+			at = netip.AddrPortFrom(netip.AddrFrom16(value.Addr.Addr).Unmap(), binary.BigEndian.Uint16(native.AppendUint16(nil, value.Addr.Port)))
+		}
+	})
+	if err := errors.Join(err, inner); err != nil {
+		return netip.AddrPort{}, fmt.Errorf("fence: SO_ORIGINAL_DST: %w", err)
+	}
+	return at, nil
 }

@@ -24,6 +24,8 @@ type State struct {
 	Qdiscs    []string `json:"qdiscs"`
 	// Ruleset is everything in nf_tables, of all families: kind, family, table, name, and the hash of the kernel's own bytes.
 	Ruleset []string `json:"ruleset"`
+	// Legacy are tables of the iptables before nf_tables, which that doesn't show. Only for a fence in the daemon's own namespace.
+	Legacy []string `json:"legacy,omitempty"`
 }
 
 // objectText is a line of a ruleset. The bytes are the message's, without what the kernel numbers or counts by itself.
@@ -51,10 +53,13 @@ func objectText(kind string, body []byte) string {
 
 // counted are the attributes of each kind that the kernel numbers or counts by itself: handles, uses, positions, and the bytes that align 64 bits.
 var counted = map[string]map[uint16]bool{
-	"table": {unix.NFTA_TABLE_USE: true, 4 /* NFTA_TABLE_HANDLE */ : true, 5 /* NFTA_TABLE_PAD */ : true},
+	"table": {unix.NFTA_TABLE_USE: true, 4 /* NFTA_TABLE_HANDLE */ : true, 5 /* NFTA_TABLE_PAD */ : true, tableOwnerAttribute: true},
 	"chain": {unix.NFTA_CHAIN_USE: true, unix.NFTA_CHAIN_HANDLE: true, unix.NFTA_CHAIN_PAD: true},
 	"rule":  {unix.NFTA_RULE_HANDLE: true, unix.NFTA_RULE_POSITION: true, unix.NFTA_RULE_PAD: true},
 }
+
+// tableOwnerAttribute is NFTA_TABLE_OWNER, the port of the owner's socket.
+const tableOwnerAttribute = 7
 
 // named is the attribute of each kind that says what it is called, or, for a rule, whose it is. Attribute 1 is the table of all.
 var named = map[string]uint16{
