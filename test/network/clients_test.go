@@ -37,7 +37,7 @@ var clients = []client{
 	{"Go", shell(goClient + `=1 $GO_CLIENT get https://a.example.net/x`), `sni=a\.example\.net HTTP/2\.0 /x exit 0$`},
 	{"openssl s_client", shell(`printf 'GET /x HTTP/1.0\r\nHost: a.example.net\r\n\r\n' | openssl s_client -quiet -ign_eof -verify_return_error -CAfile $CA -connect a.example.net:443 -servername a.example.net 2>/dev/null`),
 		`sni=a\.example\.net HTTP/1\.0 /x exit 0$`},
-	{"git over https", shell(`git clone -q https://git.example.net/project.git && cat project/README`), `^a project exit 0$`},
+	{"git over https", shell(`git -c http.sslCAInfo=$CA clone -q https://git.example.net/project.git && cat project/README`), `^a project exit 0$`},
 	{"psql", shell(`psql -X -h db.example.net -U nobody -d nothing -tA -c 'select 1'`), `^select 1 exit 0$`},
 	{"a server that speaks first", shell(goClient + `=1 $GO_CLIENT dial tcp lines.example.net:7000`), `^hello`},
 	{"dig", shell(`dig +short a.example.net`), `^(45\.9\.1\.1|198\.18\.\d+\.\d+) exit 0$`},

@@ -35,7 +35,7 @@ func (p place) run(t *testing.T, args ...string) string {
 	command.Dir = home
 	command.Env = []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME=" + home, "RESOLV_CONF=" + p.w.ResolvConf, "LC_ALL=C.UTF-8", "PGCONNECT_TIMEOUT=20",
-		"CA=" + p.w.CA, "SSL_CERT_FILE=" + p.w.CA, "REQUESTS_CA_BUNDLE=" + p.w.CA, "NODE_EXTRA_CA_CERTS=" + p.w.CA, "GIT_SSL_CAINFO=" + p.w.CA,
+		"CA=" + p.w.CA, "SSL_CERT_FILE=" + p.w.CA, "REQUESTS_CA_BUNDLE=" + p.w.CA, "NODE_EXTRA_CA_CERTS=" + p.w.CA,
 		"GIT_TERMINAL_PROMPT=0", "GIT_CONFIG_SYSTEM=/dev/null", "GO_CLIENT=" + self,
 	}
 	var out bytes.Buffer

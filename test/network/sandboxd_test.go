@@ -1,0 +1,119 @@
+package network
+
+import (
+	"encoding/json/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/rego"
+)
+
+// sandboxed runs the client by the program as it is installed, in the test network: its own name server is the network's.
+func (p place) sandboxed(t *testing.T, bin, bundle string, rules policy.NetworkSpec, args ...string) string {
+	t.Helper()
+	network, err := json.Marshal(rules, json.OmitZeroStructFields(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := []string{filepath.Join(bin, "sandboxd"), "exec", "--state", t.TempDir(), "--policy", bundle, "--network", wire(network), "--show", p.w.Dir, "--show", bin}
+	for _, variable := range []string{
+		"HOME=/tmp", "CA=" + p.w.CA, "SSL_CERT_FILE=" + p.w.CA, "REQUESTS_CA_BUNDLE=" + p.w.CA, "NODE_EXTRA_CA_CERTS=" + p.w.CA,
+		"GO_CLIENT=" + filepath.Join(bin, "goclient"),
+	} {
+		command = append(command, "--env", variable)
+	}
+	return p.run(t, append(append(command, "--"), args...)...)
+}
+
+// wire leaves out empty lists of ports, which a request has none of.
+func wire(network []byte) string { return strings.ReplaceAll(string(network), `,"ports":[]`, "") }
+
+// programs are sandboxd and its launcher: those of SANDBOXD_BIN, or built now; and this test as a client. They lie where sandboxes may see them.
+func programs(t *testing.T) string {
+	t.Helper()
+	bin, err := os.MkdirTemp("/var/tmp", "sandboxd-network-bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(bin) })
+	if err := os.Chmod(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := map[string]string{"goclient": self}
+	for _, name := range []string{"sandboxd", "sandboxd-runner"} {
+		if dir := os.Getenv("SANDBOXD_BIN"); dir != "" {
+			from[name] = filepath.Join(dir, name)
+			continue
+		}
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(bin, name), "../../cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", name, err, out)
+		}
+	}
+	for name, path := range from {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(bin, name), data, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bin
+}
+
+// bundleFor is the built-in policy with the targets that the clients and the attacks ask for, so that it is the network that refuses and not the policy.
+func bundleFor(t *testing.T, specs ...policy.NetworkSpec) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, rego.Bundle); err != nil {
+		t.Fatal(err)
+	}
+	var targets []map[string]any
+	for _, spec := range specs {
+		for _, rule := range spec.Egress {
+			targets = append(targets, map[string]any{"target": rule.Target, "ports": rule.Ports})
+		}
+	}
+	list, err := json.Marshal(targets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "data.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(data), `"targets": []`, `"targets": `+string(list), 1)
+	if changed == string(data) {
+		t.Fatal("data.json has no targets to change")
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestClientsInASandbox(t *testing.T) {
+	w := New(t)
+	rules := spec(t, allowed)
+	bin, bundle := programs(t), bundleFor(t, rules)
+	for _, client := range clients {
+		t.Run(client.name, func(t *testing.T) {
+			said := place{w: w}.sandboxed(t, bin, bundle, rules, client.command...)
+			if !regexp.MustCompile(client.says).MatchString(said) {
+				t.Errorf("%s\nsays %s\nwant %s", client.command, said, client.says)
+			}
+		})
+	}
+}
