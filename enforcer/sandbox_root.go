@@ -7,12 +7,13 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
 	"github.com/sandboxd/sandboxd/enforcer/mount"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 )
 
 // buildRoot is the file system of a sandbox: what [mount.Sources] found of the system's and what is asked for, all read-only, and its own rest.
 // owner is who owns the parts that nobody may change.
 func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error) {
-	root := mount.Root{FIFOs: []string{landlock.ProbeFIFO}, Files: etc(s.Hostname, child)}
+	root := mount.Root{FIFOs: []string{landlock.ProbeFIFO}, Files: etc(s.Hostname, child, h.Fence)}
 	root.Mounts = []mount.Mount{tmpfs("/", 4<<20, 0o755, owner, "nodev", "nosuid", "ro")}
 	null, err := showSources(&root, h, s.Show)
 	if err != nil {
@@ -161,10 +162,15 @@ func unique(root mount.Root) error {
 	return nil
 }
 
-// etc are the files that libraries look for. They name nobody and nothing of the host.
-func etc(hostname string, child Identity) []mount.File {
+// etc are the files that libraries look for. They name nobody and nothing of the host. Behind a fence any address is the name server that answers for
+// the sandbox; without one names fail at once where asking would wait.
+func etc(hostname string, child Identity, fenced bool) []mount.File {
 	file := func(path string, lines ...string) mount.File {
 		return mount.File{Path: path, Content: strings.Join(lines, "\n") + "\n", Mode: 0o444}
+	}
+	resolvConf, hosts := "# no name server can be reached from here", "hosts: files"
+	if fenced {
+		resolvConf, hosts = "nameserver "+fence.Own4.String(), "hosts: files dns"
 	}
 	return []mount.File{
 		file("/etc/passwd",
@@ -174,7 +180,7 @@ func etc(hostname string, child Identity) []mount.File {
 		file("/etc/group", "root:x:0:", fmt.Sprintf("sandbox:x:%d:", child.GID), "nogroup:x:65534:"),
 		file("/etc/hostname", hostname),
 		file("/etc/hosts", "127.0.0.1 localhost "+hostname, "::1 localhost "+hostname),
-		file("/etc/resolv.conf", "# no name server can be reached from here"),
-		file("/etc/nsswitch.conf", "passwd: files", "group: files", "shadow: files", "hosts: files", "services: files", "protocols: files"),
+		file("/etc/resolv.conf", resolvConf),
+		file("/etc/nsswitch.conf", "passwd: files", "group: files", "shadow: files", hosts, "services: files", "protocols: files"),
 	}
 }
