@@ -72,6 +72,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.host, err = enforcer.ProbeHost(enforcer.HostConfig{Show: c.Show}); err != nil {
 		return nil, err
 	}
+	if err := c.checkDescriptors(s.host.RLimits["nofile"]); err != nil {
+		return nil, err
+	}
 	if err := s.openGroup(); err != nil {
 		return nil, err
 	}

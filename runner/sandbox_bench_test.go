@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 )
 
 // BenchmarkSandbox makes and ends sandboxes, in turns with bare spawns of the same machine in the same state; ratios of medians are reported.
@@ -57,4 +59,35 @@ func BenchmarkSandbox(b *testing.B) {
 	b.ReportMetric(median(worker)/unit, "worker/bare")
 	b.ReportMetric(median(verified)/unit, "verify/bare")
 	b.ReportMetric(median(closed)/unit, "close/bare")
+}
+
+// BenchmarkSandboxFence makes and reads back sandboxes with and without a fence, in turns; the ratios of medians are what a fence costs.
+func BenchmarkSandboxFence(b *testing.B) {
+	with := testConfig(b)
+	without := with
+	without.Plan.Network = fence.Plan{}
+	var started, verified [2][]time.Duration
+	for b.Loop() {
+		for i, config := range []Config{without, with} {
+			begin := time.Now()
+			s, err := Start(context.Background(), config)
+			if err != nil {
+				b.Fatal(err)
+			}
+			started[i] = append(started[i], time.Since(begin))
+			for range 3 {
+				begin = time.Now()
+				if _, err := s.Verify(); err != nil {
+					b.Fatal(err)
+				}
+				verified[i] = append(verified[i], time.Since(begin))
+			}
+			closeSandbox(b, s)
+		}
+	}
+	median := func(d []time.Duration) float64 { slices.Sort(d); return float64(d[len(d)/2]) }
+	b.ReportMetric(median(started[0])/1e3, "start-µs")
+	b.ReportMetric(median(started[1])/median(started[0]), "fenced-start/start")
+	b.ReportMetric(median(verified[0])/1e3, "verify-µs")
+	b.ReportMetric(median(verified[1])/median(verified[0]), "fenced-verify/verify")
 }

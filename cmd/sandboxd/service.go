@@ -104,6 +104,7 @@ func (l *place) open(ctx context.Context, p *program, f *flagSet) (service, erro
 		return nil, err
 	}
 	config.Pool, config.MaxRunning, config.MaxWaiting, config.MaxWorkers = 0, 1, 0, 1
+	config.MaxSandboxes = 0 // nobody can ask for one to keep
 	config.AuditSlots, config.TestedPolicy = mostLogs, true
 	config.ProbeInterval = 0 // one command proves nothing by itself; sandboxd verify does
 	s, err := execd.New(ctx, config)
