@@ -20,7 +20,7 @@ export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-user test-vm lint bench fuzz fmt clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-vm lint bench fuzz fmt clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ build-probes: build
 run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-user test-vm ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-user test-vm ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -58,6 +58,10 @@ test-mutations:
 test-catalogue: build-probes
 	$(GO) test -c -o $(BIN)/catalogue.test ./test/catalogue
 	cd test/catalogue && SANDBOXD_BIN=$(abspath $(BIN)) $(abspath $(BIN))/catalogue.test -test.timeout 10m
+
+# The Python package, installed as a user would, against the daemon.
+test-python: build
+	@test/python.sh $(BIN)
 
 # The same tests once more without privilege. As an ordinary user `make test` has only this kind.
 test-user: build-probes

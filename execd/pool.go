@@ -2,9 +2,7 @@ package execd
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -100,10 +98,7 @@ func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
 		Binary: h.binary, Host: h.host, Plan: plan, Cgroup: group, MaxWorkers: h.config.MaxWorkers, Logger: h.logger,
 	})
 	if err != nil {
-		if group != nil {
-			h.destroy(group)
-		}
-		// Start answers an error when everything it made is dead; the pair waits its turn all the same.
+		// Start answers an error when everything it made is dead and the group is gone; the pair waits its turn all the same.
 		h.ids.give(pair)
 		return nil, err
 	}
@@ -144,15 +139,6 @@ func (h *sandboxes) purge() {
 		default:
 			return
 		}
-	}
-}
-
-// destroy removes a group in which nothing came to be.
-func (h *sandboxes) destroy(group *cgroup.Group) {
-	ctx, cancel := context.WithTimeout(context.Background(), h.config.KillTimeout)
-	defer cancel()
-	if err := group.Destroy(ctx); err != nil && !errors.Is(err, os.ErrNotExist) {
-		h.logger.Warn("sandbox: cgroup", "error", err)
 	}
 }
 
