@@ -93,7 +93,11 @@ func (out *outlet) open() (err error) {
 	if out.names, err = names.NewServer(out.namesConfig()); err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
-	if out.relay, err = relay.New(out.relayConfig()); err != nil {
+	own, err := ownAddresses()
+	if err != nil {
+		return fmt.Errorf("network: addresses of this host: %w", err)
+	}
+	if out.relay, err = relay.New(out.relayConfig(own)); err != nil {
 		return fmt.Errorf("network: %w", err)
 	}
 	sockets, err := out.fence.Open()

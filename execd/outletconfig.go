@@ -2,6 +2,7 @@ package execd
 
 import (
 	"context"
+	"net"
 	"net/netip"
 
 	"github.com/sandboxd/sandboxd/enforcer/network"
@@ -37,8 +38,33 @@ func namesMatch(set network.Set, name string, m network.Match) names.Match {
 	return names.Match{Allow: m.Allow, Rule: m.Rule, Reason: m.Reason, Spelled: set.Spells(m, name)}
 }
 
+// ownAddresses are never carried to, whatever a rule says: those of the sandbox and of its names, and those of the host's links. What listens there
+// takes who comes from the host for one of its own. The loopback's are closed as such.
+func ownAddresses() ([]netip.Prefix, error) {
+	own := []netip.Prefix{names.DefaultRange, names.DefaultRange6, netip.PrefixFrom(fence.Own4, 32), netip.PrefixFrom(fence.Own6, 128)}
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, err
+	}
+	for _, link := range links {
+		if link.Flags&net.FlagLoopback != 0 {
+			continue
+		}
+		addresses, err := link.Addrs()
+		if err != nil {
+			return nil, err
+		}
+		for _, address := range addresses {
+			if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+				own = append(own, netip.PrefixFrom(prefix.Addr().Unmap(), prefix.Addr().Unmap().BitLen()))
+			}
+		}
+	}
+	return own, nil
+}
+
 // relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
-func (out *outlet) relayConfig() relay.Config {
+func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 	return relay.Config{
 		Judge:  out.judge,
 		NameOf: func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
@@ -49,7 +75,7 @@ func (out *outlet) relayConfig() relay.Config {
 		Destination: fence.Destination,
 		Proxy:       proxyAddress,
 		Port:        fence.RelayPort,
-		Own:         []netip.Prefix{names.DefaultRange, names.DefaultRange6, netip.PrefixFrom(fence.Own4, 32), netip.PrefixFrom(fence.Own6, 128)},
+		Own:         own,
 		Limits:      relay.Limits{Connections: out.outlets.config.SandboxConnections},
 		Capacity:    out.outlets.capacity,
 		Event:       out.connection,
