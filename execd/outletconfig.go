@@ -35,7 +35,7 @@ func (out *outlet) namesConfig() names.Config {
 
 // namesMatch is a match in the words of names.
 func namesMatch(set network.Set, name string, m network.Match) names.Match {
-	return names.Match{Allow: m.Allow, Rule: m.Rule, Reason: m.Reason, Spelled: set.Spells(m, name)}
+	return names.Match{Allow: m.Allow, Rule: m.Rule, In: m.In, Reason: m.Reason, Spelled: set.Spells(m, name)}
 }
 
 // ownAddresses are never carried to, whatever a rule says: those of the sandbox and of its names, and those of the host's links. What listens there
@@ -68,10 +68,7 @@ func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 	return relay.Config{
 		Judge:  out.judge,
 		NameOf: func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
-		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) {
-			answer, err := out.outlets.resolver.Lookup(ctx, name)
-			return answer.Addrs, err
-		},
+		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) { return out.names.Resolve(ctx, name) },
 		Destination: fence.Destination,
 		Proxy:       proxyAddress,
 		Port:        fence.RelayPort,
