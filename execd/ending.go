@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner"
 )
 
@@ -40,14 +41,17 @@ func (w *walk) fail(err error) Reply {
 // finish ends a walk whose child has ended.
 func (w *walk) finish(exit runner.Exit) Reply {
 	fault("walk.finish")
-	e := ending{known: exit.Known, status: exit.Status, killed: w.killedBy(exit), oomKills: exit.OOMKills, overCPU: w.overCPU(exit)}
+	e := ending{known: exit.Known, status: exit.Status, killed: w.killedBy(exit), oomKills: exit.OOMKills, overCPU: w.overCPU(exit), late: w.hadItsTime(exit)}
 	reply := w.reply(e.outcome())
 	reply.ExitCode, reply.Signal = e.exitCode(), e.signal()
 	reply.TimedOut = reply.Outcome == OutcomeTimeout
 	reply.TreeEmpty = exit.TreeEmpty
+	if w.request.Action == policy.ActionRun {
+		reply.ExitCode = reply.runExitCode()
+	}
 	switch reply.Outcome {
 	case OutcomeTimeout:
-		if e.killed != causeDeadline {
+		if e.killed != causeDeadline && !e.late {
 			reply.Message = cpuMessage(w.decision.Effective.Limits.CPUSeconds)
 		}
 	case OutcomeMismatch:

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
@@ -176,8 +175,7 @@ func (w *walk) record() (err error) {
 // release lets the child go on, starts the clock, and looks again once it is past execve, where setuid bits, file capabilities and inherited
 // descriptors act.
 func (w *walk) release() error {
-	limit := time.Duration(w.decision.Effective.Limits.TimeoutSeconds * float64(time.Second))
-	w.clock, w.stopClock = context.WithTimeoutCause(w.ctx, limit, errDeadline)
+	w.clock, w.stopClock = context.WithTimeoutCause(w.ctx, w.limit()+w.grace(), errDeadline)
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
@@ -189,6 +187,7 @@ func (w *walk) release() error {
 	if err := w.child.Release(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
+	w.interruptAtLimit()
 	if w.options.transfer != nil {
 		w.options.transfer.start()
 	}

@@ -49,6 +49,8 @@ type ending struct {
 	oomKills int64
 	// overCPU says that the processor time of limits.cpuSeconds was used up, whoever killed.
 	overCPU bool
+	// late says that the leader was alive when its time was over, and had a grace.
+	late bool
 }
 
 // outcome names how a released exec ended.
@@ -60,6 +62,8 @@ func (e ending) outcome() Outcome {
 	switch {
 	case e.killed == causeMismatch:
 		return OutcomeMismatch
+	case e.late && (e.killed == causeNone || e.killed == causeDeadline):
+		return OutcomeTimeout
 	case e.known && e.status.Exited() && e.status.ExitStatus() == 0:
 		return OutcomeOK
 	case e.known && e.status.Exited():

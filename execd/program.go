@@ -35,7 +35,7 @@ func (w *walk) newProgram() (*program, error) {
 	r := w.request
 	switch r.Action {
 	case policy.ActionRun:
-		return pythonProgram(r.Program)
+		return pythonProgram(r.Program, w.limit())
 	case policy.ActionFile:
 		return fileProgram(r.File, w.box.Plan(), w.decision.Effective.Limits, w.options.transfer)
 	}

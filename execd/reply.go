@@ -19,7 +19,7 @@ type Reply struct {
 	// ID is the exec's own, 16 random bytes in hex; the audit log uses it too.
 	ID      string  `json:"id"`
 	Outcome Outcome `json:"outcome"`
-	// ExitCode and Signal are the leader's, null when it didn't exit or die so.
+	// ExitCode and Signal are the leader's, null when it didn't exit or die so. A run that ran has an exit code always, see runExitCode.
 	ExitCode *int `json:"exitCode"`
 	Signal   *int `json:"signal"`
 	TimedOut bool `json:"timedOut"`

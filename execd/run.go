@@ -56,9 +56,55 @@ func (w *walk) returnValue(reply *Reply, exit runner.Exit) {
 	}
 }
 
+// runGrace is how long a run that is told of the end of its time may take to hand over its value.
+const runGrace = time.Second
+
+// limit is the wall clock that is in force.
+func (w *walk) limit() time.Duration {
+	return time.Duration(w.decision.Effective.Limits.TimeoutSeconds * float64(time.Second))
+}
+
+// grace is what a program gets on top of its limit.
+func (w *walk) grace() time.Duration {
+	if w.request.Action == policy.ActionRun {
+		return runGrace
+	}
+	return 0
+}
+
+// interruptAtLimit has a run told when its time is over. Whether its leader lived then is the kernel's word, and decides the outcome: code that
+// ignores the signal, catches what the driver makes of it, or ends in its grace, has had its time all the same.
+func (w *walk) interruptAtLimit() {
+	if w.grace() == 0 {
+		return
+	}
+	timer := time.AfterFunc(w.limit(), func() {
+		if w.child.Interrupt() {
+			w.late.Store(true)
+		}
+	})
+	stop := w.stopClock
+	w.stopClock = func() { timer.Stop(); stop() }
+}
+
+// hadItsTime says that the leader of a run lived to its limit: it was seen to, or was told to have ended after that.
+func (w *walk) hadItsTime(exit runner.Exit) bool {
+	return w.late.Load() || w.grace() > 0 && exit.Duration >= w.limit()
+}
+
+// runExitCode is the exit code of a run, which always has one when it ran: 124 at the end of its time, 137 when it was killed for memory, 128+n when
+// it died by signal n. None of them says how it ended: that does the outcome.
+func (r Reply) runExitCode() *int {
+	switch r.Outcome {
+	case OutcomeTimeout, OutcomeOOM, OutcomeSignaled:
+		return new(r.ExitStatus())
+	}
+	return r.ExitCode
+}
+
 // pythonProgram makes an invocation of a run.
-func pythonProgram(p policy.Program) (*program, error) {
-	argv, extra, channel, err := python.Invocation(p, firstExtra)
+func pythonProgram(p policy.Program, limit time.Duration) (*program, error) {
+	argv, extra, channel, err := python.Invocation(p, limit, firstExtra)
 	if err != nil {
 		return nil, err
 	}

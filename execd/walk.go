@@ -40,6 +40,8 @@ type walk struct {
 	released  bool
 	clock     context.Context
 	stopClock context.CancelFunc
+	// late says that the leader of a run was alive when its time was over: what it hands over in its grace counts, and it is a timeout all the same.
+	late atomic.Bool
 	// mismatch says that the second look found something else than the first: the tree is being killed.
 	mismatch error
 	// drift is what was found of it while it ran; the one that finds it kills the tree, or leaves it frozen.

@@ -103,13 +103,21 @@ func ParseRun(data []byte) (Request, ExecOptions, error) {
 	rest, inputs := cutInputs(data)
 	var wire wireRun
 	if fault := decode(rest, &wire, ""); fault != nil {
-		return Request{}, ExecOptions{}, fault
+		return Request{}, ExecOptions{}, sayExternals(fault)
 	}
 	request, fault := wire.request(inputs)
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
 	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
+}
+
+// sayExternals explains why "externals", which callers of DataRobot's sandbox know, is no field of a run.
+func sayExternals(fault *FieldError) *FieldError {
+	if fault.Field == "externals" {
+		return faultf("externals", "not supported: a program in a sandbox can't call functions of its caller; hand data over by inputs")
+	}
+	return fault
 }
 
 // ParseDecide reads the body of POST /v1/decide: that of exec or of run, or a file operation, with "action" saying which. The error is a *FieldError.
@@ -124,7 +132,7 @@ func ParseDecide(data []byte) (Request, error) {
 	case ActionRun:
 		var wire wireDecideRun
 		if fault := decode(rest, &wire, ""); fault != nil {
-			return Request{}, fault
+			return Request{}, sayExternals(fault)
 		}
 		request, fault = wire.request(inputs)
 	case ActionFile:

@@ -15,6 +15,18 @@ func (c *Child) Kill() { c.killFor(killAsked) }
 // overLimit kills for too much output.
 func (c *Child) overLimit() { c.killFor(killOutput) }
 
+// Interrupt says whether the leader is alive, by the kernel's word, and sends it SIGALRM if so. It may ignore that.
+func (c *Child) Interrupt() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.pidfd < 0 || ended(c.pidfd) {
+		return false
+	}
+	// It isn't needed: who doesn't hear it is killed later.
+	_ = unix.PidfdSendSignal(c.pidfd, unix.SIGALRM, nil, 0)
+	return true
+}
+
 // killReason is why a tree is killed.
 type killReason int
 

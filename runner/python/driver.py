@@ -7,10 +7,18 @@
 # `json` is not imported: with `re` beneath it, that takes longer than everything else here. Its C halves are used as json.loads and
 # json.dumps(value, default=str) use them.
 #
-# argv: job and result descriptor. The job is 8 bytes of length (big endian), the code, then the inputs. The answer is one frame: a letter, 8 bytes
-# of length, and the payload: v, the value as JSON; r, its repr as a JSON string; f, why there is none.
+# argv: job and result descriptor. The job is 8 bytes each (big endian) of the code's length and of the time limit in milliseconds, the code, then
+# the inputs. The answer is one frame: a letter, 8 bytes of length, and the payload: v, the value as JSON; r, its repr as a JSON string; f, why
+# there is none.
 import os
 import sys
+
+# The reference's names, which code may ask for.
+RESULT_MARKER = "__DR_SANDBOX_RESULT__:"
+
+
+class _SandboxTimeout(Exception):
+    pass
 
 
 def load(text):
@@ -25,15 +33,16 @@ def load(text):
             memo = {}
 
         scan = make_scanner(Context)
-    except Exception:
-        from json import loads
+        inner = text.strip(" \t\r\n")
+        value, end = scan(inner, 0)
+        if end == len(inner):
+            return value
+    except (Exception, StopIteration):
+        pass
+    # Without the C half; and what isn't JSON gets the reference's own words.
+    from json import loads
 
-        return loads(text)
-    text = text.strip(" \t\r\n")
-    value, end = scan(text, 0)
-    if end != len(text):
-        raise ValueError("more than one value in the inputs")
-    return value
+    return loads(text)
 
 
 def encoder(text=str):
@@ -59,8 +68,8 @@ def main(job, result):
     os.set_inheritable(result, False)
     with open(job, "rb") as file:
         data = file.read()
-    size = int.from_bytes(data[:8], "big")
-    source, inputs = data[8 : 8 + size].decode(), load(data[8 + size :].decode())
+    size, limit = int.from_bytes(data[:8], "big"), int.from_bytes(data[8:16], "big") / 1000
+    source, inputs = data[16 : 16 + size].decode(), load(data[16 + size :].decode())
     del data
 
     first, getpid, fstat, write, close = os.getpid(), os.getpid, os.fstat, os.write, os.close
@@ -68,9 +77,30 @@ def main(job, result):
     dumps, show, out, err = encoder(), sys.__excepthook__, sys.stdout, sys.stderr
     module, text, number, length, kind, representation, is_a = sys, str, int, len, type, repr, isinstance
     get, put, reopen, traceback = getattr, setattr, open, BaseException.__traceback__
-    Every, Exit, Wrong = BaseException, SystemExit, (TypeError, ValueError)
+    Every, Exit, Late, Wrong = BaseException, SystemExit, _SandboxTimeout, (TypeError, ValueError)
+    import _signal
+    from time import CLOCK_BOOTTIME, clock_gettime
+
+    setitimer, tick, running = _signal.setitimer, os.sysconf("SC_CLK_TCK"), True
     # A child of os.fork never needs it, and holding it open would only keep the reader waiting.
     os.register_at_fork(after_in_child=lambda: close(result) if is_channel() else None)
+
+    def on_alarm(signum, frame):
+        # The limit is the supervisor's, who kills a little later. This gives the code the chance to hand over what it has, once: the alarm is his, or
+        # the timer's below, which may come while the code cleans up.
+        nonlocal running
+        if running:
+            running = False
+            raise Late("sandbox exceeded timeout of %gs" % limit)
+
+    def is_late():
+        # Since the process began, which is before the supervisor's clock did: an alarm of the code's own comes earlier.
+        try:
+            with reopen("/proc/self/stat", "rb") as stat:
+                began = number(stat.read().rpartition(b")")[2].split()[19]) / tick
+            return clock_gettime(CLOCK_BOOTTIME) - began > limit - 0.05
+        except Every:
+            return True
 
     def is_channel():
         # The code may have closed the descriptor, and the number may be a file of its own by now.
@@ -113,12 +143,26 @@ def main(job, result):
             traceback.__set__(exception, frames.tb_next)
         return exception
 
+    def with_source(exception):
+        # A traceback with the lines of the code in it, which only package traceback makes. None where that is broken. The source is not registered
+        # before: inspect.getsource finds none, as in the reference.
+        try:
+            import linecache
+            from traceback import format_exception
+
+            lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+            linecache.cache["<sandbox>"] = length(source), None, [line + "\n" for line in lines], "<sandbox>"
+            return "".join(format_exception(kind(exception), exception, traceback.__get__(exception)))
+        except Every:
+            return None
+
     def say(line, exception=None):
         # On the real stderr, even where the code closed or replaced the object. What can't be shown isn't, and changes nothing else.
         try:
             stream = reopen(2, "w", 1, "utf-8", "backslashreplace", closefd=False) if err is None or err.closed else err
-            stream.write(line)
-            if exception is not None:
+            text = None if exception is None else with_source(exception)
+            stream.write(line + (text or ""))
+            if exception is not None and text is None:
                 module.stderr = stream
                 show(kind(exception), exception, traceback.__get__(exception))
         except Every:
@@ -127,13 +171,28 @@ def main(job, result):
     def fail(exception):
         # Without frames of the code (it didn't compile) the head is missing.
         without_ours(exception)
+        if kind(exception) is Late:
+            # And, where it was our handler that raised it, that frame, which is the last.
+            entry = traceback.__get__(exception)
+            while entry and entry.tb_next:
+                if entry.tb_next.tb_frame.f_code is on_alarm.__code__:
+                    entry.tb_next = None
+                entry = entry.tb_next
         say("" if traceback.__get__(exception) else "Traceback (most recent call last):\n", exception)
         return 1
 
     names = {"inputs": inputs, "_return": None}
     code = 0
     try:
-        exec(compile(source, "<sandbox>", "exec", dont_inherit=True), names)
+        try:
+            if limit:
+                _signal.signal(_signal.SIGALRM, on_alarm)
+                setitimer(0, limit)
+            exec(compile(source, "<sandbox>", "exec", dont_inherit=True), names)
+        finally:
+            running = False
+            if limit:
+                setitimer(0, 0)
     except Exit as exception:
         try:
             code = without_ours(exception).code
@@ -146,9 +205,17 @@ def main(job, result):
         except Every as failure:
             code = fail(failure)
     except Every as exception:
-        code = fail(exception)
+        code = 124 if kind(exception) is Late and is_late() else fail(exception)
 
-    send(*encode(names.get("_return")))
+    value = names.get("_return")
+    try:
+        if kind(value).__name__ == "coroutine":
+            # Where warnings is imported, a coroutine that nobody waits for is warned of in two lines, as the reference does.
+            import warnings  # noqa: F401
+    except Every:
+        pass
+    send(*encode(value))
+    del value
 
     # The interpreter flushes both at its end, and a failure there would replace the exit code by 120.
     for name, stream in ("stdout", out), ("stderr", err):

@@ -79,11 +79,16 @@ type ending struct {
 // runProgram runs p with the interpreter, unconfined: what is tested is the driver.
 func runProgram(t *testing.T, python interpreter, p policy.Program) ending {
 	t.Helper()
+	return runProgramFor(t, python, p, time.Minute)
+}
+
+func runProgramFor(t *testing.T, python interpreter, p policy.Program, limit time.Duration) ending {
+	t.Helper()
 	p.Language = policy.LanguagePython
 	if p.Inputs == nil {
 		p.Inputs = []byte("{}")
 	}
-	argv, extra, result, err := Invocation(p, 3)
+	argv, extra, result, err := Invocation(p, limit, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

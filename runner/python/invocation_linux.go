@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,9 +26,12 @@ const bootstrap = "import os;source=os.pread(%d,%d,0);os.close(%[1]d);exec(sourc
 // Invocation is how p is run: the argv, the descriptors that the child gets from extraFrom on, and our end of the result's pipe, for [ReadResult].
 // The caller closes extra once the child has them (the pipe ends only then), and result.
 //
+// At limit the driver interrupts the code, which may then hand over what it has. That is no control: whoever waits for the child has a clock of
+// his own, and kills when it goes on. 0: it doesn't.
+//
 // Flags: -I leaves out PYTHON* variables, the user's site directory and the working directory on sys.path; -u writes output through; -X utf8
 // makes text UTF-8 whatever LANG says.
-func Invocation(p policy.Program, extraFrom int) (argv []string, extra []*os.File, result *os.File, err error) {
+func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []string, extra []*os.File, result *os.File, err error) {
 	if p.Language != policy.LanguagePython {
 		return nil, nil, nil, fmt.Errorf("language %q: only %s has a driver", p.Language, policy.LanguagePython)
 	}
@@ -38,7 +43,7 @@ func Invocation(p policy.Program, extraFrom int) (argv []string, extra []*os.Fil
 			argv, extra, result = nil, nil, nil
 		}
 	}()
-	for _, part := range []struct{ name, content string }{{"driver", driver}, {"job", job(p)}} {
+	for _, part := range []struct{ name, content string }{{"driver", driver}, {"job", job(p, limit)}} {
 		file, err := sealed(part.name, part.content)
 		if err != nil {
 			return nil, extra, nil, err
@@ -49,16 +54,51 @@ func Invocation(p policy.Program, extraFrom int) (argv []string, extra []*os.Fil
 	if err != nil {
 		return nil, extra, nil, err
 	}
+	return command(extraFrom), append(extra, write), result, nil
+}
+
+// Waiting is an invocation whose interpreter waits for its job: what [WriteJob] writes to job. The rest is as in [Invocation]; job is the caller's
+// to close. Whoever starts an interpreter before he has a job for it, or wants to look at it first, uses this.
+func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.File, err error) {
+	file, err := sealed("driver", driver)
+	if err != nil {
+		return nil, nil, nil, nil, err
+	}
+	var fds [2]int
+	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
+		file.Close()
+		return nil, nil, nil, nil, fmt.Errorf("pipe2: %w", err)
+	}
+	read, job := os.NewFile(uintptr(fds[0]), "job"), os.NewFile(uintptr(fds[1]), "job")
+	result, write, err := resultPipe()
+	if err != nil {
+		file.Close()
+		read.Close()
+		job.Close()
+		return nil, nil, nil, nil, err
+	}
+	return command(extraFrom), []*os.File{file, read, write}, job, result, nil
+}
+
+// WriteJob hands an interpreter that waits its job over, and closes job. The interpreter reads it whole; one that has died is EPIPE.
+func WriteJob(to *os.File, p policy.Program, limit time.Duration) error {
+	_, err := io.WriteString(to, job(p, limit))
+	return errors.Join(err, to.Close())
+}
+
+// command is the interpreter's argv; the descriptors are driver, job and result.
+func command(extraFrom int) []string {
 	return []string{
 		"python3", "-I", "-u", "-X", "utf8", "-c", fmt.Sprintf(bootstrap, extraFrom, len(driver)),
 		strconv.Itoa(extraFrom + 1), strconv.Itoa(extraFrom + 2),
-	}, append(extra, write), result, nil
+	}
 }
 
-// job is 8 bytes of length, the code, then the inputs.
-func job(p policy.Program) string {
-	text := make([]byte, 8, 8+len(p.Code)+len(p.Inputs))
-	binary.BigEndian.PutUint64(text, uint64(len(p.Code)))
+// job is 8 bytes of the code's length, 8 of the limit in milliseconds, the code, then the inputs.
+func job(p policy.Program, limit time.Duration) string {
+	text := make([]byte, 0, 16+len(p.Code)+len(p.Inputs))
+	text = binary.BigEndian.AppendUint64(text, uint64(len(p.Code)))
+	text = binary.BigEndian.AppendUint64(text, uint64(max(limit.Milliseconds(), 0)))
 	return string(append(append(text, p.Code...), p.Inputs...))
 }
 

@@ -84,7 +84,7 @@ func TestReadResultDeadline(t *testing.T) {
 }
 
 func TestInvocation(t *testing.T) {
-	argv, extra, result, err := Invocation(policy.Program{Language: "python", Code: "secret", Inputs: []byte(`{"token":"hidden"}`)}, 7)
+	argv, extra, result, err := Invocation(policy.Program{Language: "python", Code: "secret", Inputs: []byte(`{"token":"hidden"}`)}, 0, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestInvocation(t *testing.T) {
 	for _, file := range extra {
 		file.Close()
 	}
-	if _, _, _, err := Invocation(policy.Program{Language: "ruby"}, 3); err == nil {
+	if _, _, _, err := Invocation(policy.Program{Language: "ruby"}, 0, 3); err == nil {
 		t.Error("ruby has a driver")
 	}
 }
