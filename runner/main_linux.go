@@ -8,6 +8,7 @@ const Name = "sandboxd-runner"
 //	sandboxd-runner launcher    set the sandbox up, then become "serve"        socket to the daemon on descriptor 3
 //	sandboxd-runner serve       start workers, reap                            the same, and the probe's listening socket on 4
 //	sandboxd-runner worker      one exec at a time                             socket to the daemon on descriptor 250
+//	sandboxd-runner python      the runner contract of DataRobot's sandbox, without a daemon: see package dropin
 //	sandboxd-runner MODE ...    the target of an exec of our own ([enforcer.Invocation].Own), see modes
 func Main(args []string) int {
 	if len(args) < 2 {

@@ -10,7 +10,7 @@ import (
 //go:generate go run default_generate.go
 
 // defaultJSON is the default profile of github.com/moby/profiles/seccomp (Apache-2.0). It is a copy, which a test compares with the module, so
-// that the launcher, which shares this package and never asks for RuntimeDefault, links neither the data nor the module.
+// that the launcher, which compiles it for the drop-in runner, doesn't link the module.
 //
 //go:embed default.json
 var defaultJSON string

@@ -9,9 +9,10 @@
 //	Explaining, Observing          the same filter with a listener that hears of calls (listener.go)
 //	Builtin                        the profiles that come with sandboxd, each a few edits to RuntimeDefault (builtin.go)
 //	Compare                        what a profile allows beyond RuntimeDefault (compare.go)
+//	RestrictSelf                   a program on the calling thread
 //	Readback                       what the kernel says is installed
 //
-// Everything but Readback is pure. The daemon compiles, once per profile; the launcher reads a Program and installs it.
+// Everything but the last two is pure. The daemon compiles, once per profile; the launcher reads a Program and installs it.
 package seccomp
 
 // Instruction is struct sock_filter.

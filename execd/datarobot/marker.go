@@ -10,11 +10,12 @@ import (
 	"iter"
 
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner/dropin"
 	"github.com/sandboxd/sandboxd/runner/python"
 )
 
 // Marker begins the line that has the value.
-const Marker = "__DR_SANDBOX_RESULT__:"
+const Marker = dropin.Marker
 
 // ParseMarker finds the last line of stdout that begins with [Marker], as the contract's client does: lines end as Python's str.splitlines has
 // it. The value is the JSON behind the marker, valid and as it was written, with null in place of NaN and infinities; null when what is there

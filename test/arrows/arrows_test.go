@@ -84,7 +84,7 @@ var arrows = []arrow{
 	{"enforcer/kerneltest", nil},
 	{"enforcer/network", []string{"policy"}},                 // judges by its words
 	{"enforcer/network/relay", []string{"enforcer/network"}}, // asks it for each connection
-	{"enforcer/...", nil},                                    // the mechanisms: no policy, not each other
+	{"enforcer/...", nil}, // the mechanisms: no policy, not each other
 	{"policy/engine", []string{"policy", "rego"}},
 	{"policy", nil},
 	{"rego", nil},
@@ -164,6 +164,7 @@ var unsafeFiles = map[string]string{
 	"enforcer/network/fence/elsewhere_linux.go": "a raw fork whose child opens sockets in a new network namespace, into our table of descriptors",
 	"enforcer/seccomp/readback_linux.go":        "PTRACE_SECCOMP_GET_FILTER has no wrapper",
 	"enforcer/seccomp/readback_probe_linux.go":  "a raw fork whose child installs a filter, to try whether it can be read back",
+	"enforcer/seccomp/self_linux.go":            "seccomp(SECCOMP_SET_MODE_FILTER) has no wrapper",
 	"runner/gate_pidfd_linux.go":                "ioctl(PIDFD_GET_INFO) has no wrapper",
 	"runner/launcher_identity_linux.go":         "prctl(PR_SET_NAME) on the thread that re-executes itself",
 	"runner/launcher_signals_linux.go":          "rt_sigaction(2) has no wrapper",
