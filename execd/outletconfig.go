@@ -66,9 +66,9 @@ func ownAddresses() ([]netip.Prefix, error) {
 // relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
 func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 	return relay.Config{
-		Judge:  out.judge,
-		NameOf: func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
-		Resolve: func(ctx context.Context, name string) ([]netip.Addr, error) { return out.names.Resolve(ctx, name) },
+		Judge:       out.judge,
+		NameOf:      func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
+		Resolve:     func(ctx context.Context, name string) ([]netip.Addr, error) { return out.names.Resolve(ctx, name) },
 		Destination: fence.Destination,
 		Proxy:       proxyAddress,
 		Port:        fence.RelayPort,

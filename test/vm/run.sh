@@ -76,4 +76,4 @@ fi
 find "${SANDBOXD_TESTBED_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd-testbed}/vm" -name fuse.ko -exec cp {} "$work/" \; 2>/dev/null || true
 
 # The bounds of the packages together are above this; what the emulator takes on a busy machine is not a failure of a test.
-VM_MEM=${VM_MEM:-2048} VM_TIMEOUT=${VM_TIMEOUT:-900} "$testbed/vm.sh" run "$work" sh /data/guest.sh
+VM_MEM=${VM_MEM:-2048} VM_TIMEOUT=${VM_TIMEOUT:-1500} "$testbed/vm.sh" run "$work" sh /data/guest.sh
