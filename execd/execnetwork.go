@@ -26,6 +26,7 @@ func (w *walk) inheritNetwork() error {
 
 // letOut puts the request's network in force: as the sandbox's own where the sandbox is for this exec alone, else on top of what the sandbox has.
 func (w *walk) letOut() error {
+	fault("walk.network")
 	spec := w.decision.Effective.Network
 	rules, err := w.service.rulesFor(w.box, spec)
 	if err != nil || w.box.outlet == nil {

@@ -65,6 +65,7 @@ func (n *networkWalk) leave() {
 }
 
 func (n *networkWalk) decide(ctx context.Context) error {
+	fault("network.decide")
 	n.decision = n.service.engine.Decide(ctx, n.request)
 	if ctx.Err() != nil {
 		return ctx.Err() // what a decision says that was broken off says nothing of the request
@@ -76,12 +77,14 @@ func (n *networkWalk) decide(ctx context.Context) error {
 }
 
 func (n *networkWalk) build() (err error) {
+	fault("network.build")
 	n.rules, err = n.service.rulesFor(n.box, n.decision.Effective.Network)
 	return asDenied(err)
 }
 
 // apply puts the rules in force: from here on they judge, and what no longer fits is cut.
 func (n *networkWalk) apply() (err error) {
+	fault("network.apply")
 	if n.box.outlet != nil {
 		n.generation, err = n.box.outlet.set(n.rules)
 	}
@@ -90,6 +93,7 @@ func (n *networkWalk) apply() (err error) {
 
 // check reads the sandbox back, its fence above all.
 func (n *networkWalk) check() error {
+	fault("network.check")
 	var err error
 	if n.verdict, err = verifyNetwork(n.box, n.rules); err != nil {
 		return &mismatchError{fmt.Errorf("read-back of the network: %w", err)}
@@ -101,9 +105,11 @@ func (n *networkWalk) check() error {
 }
 
 func (n *networkWalk) record() (err error) {
+	fault("network.record")
 	r := n.line(audit.TypeNetwork)
 	r.Verdict = recordedVerdict(n.verdict, n.verdict.Digest())
 	n.sequence, err = n.append(r)
+	fault("network.recorded")
 	return err
 }
 

@@ -4,6 +4,9 @@ package runner
 
 import (
 	"os"
+	"strings"
+	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,6 +21,21 @@ func fault(point string) {
 	}
 	_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
 	unix.Exit(137) // the first process of a PID namespace can't kill itself (pid_namespaces(7))
+}
+
+// refused are the points whose call this process was refused already.
+var refused sync.Map
+
+// refusal is the error that a call at this point gets, once, if it is asked for: "POINT=ENOMEM".
+func refusal(point string) syscall.Errno {
+	asked, name, _ := strings.Cut(os.Getenv(faultPointVariable), "=")
+	if asked != point {
+		return 0
+	}
+	if _, already := refused.LoadOrStore(point, true); already {
+		return 0
+	}
+	return map[string]syscall.Errno{"ENOMEM": unix.ENOMEM, "EAGAIN": unix.EAGAIN}[name]
 }
 
 func faultEnv() []string { return []string{faultPointVariable + "=" + os.Getenv(faultPointVariable)} }

@@ -56,11 +56,7 @@ func (s *server) start(number uint64, socket int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fault("launcher.start")
-	pidfd := -1
-	pid, err := syscall.ForkExec("/proc/self/exe", []string{Name, "worker"}, &syscall.ProcAttr{
-		Dir: "/", Env: append(sabotageEnv(), faultEnv()...), Files: workerFiles(uintptr(socket)),
-		Sys: &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true},
-	})
+	pid, pidfd, err := forkWorker(socket)
 	if err != nil {
 		send(launcherReply{Started: &workerStarted{Number: number, Errno: errnoOf(err), Message: fmt.Sprint("start a worker: ", err)}})
 		return
@@ -73,6 +69,18 @@ func (s *server) start(number uint64, socket int) {
 	case s.started <- struct{}{}:
 	default:
 	}
+}
+
+func forkWorker(socket int) (pid, pidfd int, err error) {
+	if errno := refusal("launcher.fork"); errno != 0 {
+		return 0, -1, errno
+	}
+	pidfd = -1
+	pid, err = syscall.ForkExec("/proc/self/exe", []string{Name, "worker"}, &syscall.ProcAttr{
+		Dir: "/", Env: append(sabotageEnv(), faultEnv()...), Files: workerFiles(uintptr(socket)),
+		Sys: &syscall.SysProcAttr{PidFD: &pidfd, Setsid: true},
+	})
+	return pid, pidfd, err
 }
 
 // workerFiles has the socket where the worker wants it. The worker could move it there itself, but to make room for so high a number the kernel

@@ -80,14 +80,20 @@ func (s *Sandbox) spawn() error {
 		return err
 	}
 	defer socket.Close()
-	s.process, err = os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
-		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, socket}, Sys: attributes,
-	})
-	if err != nil {
+	if s.process, err = s.forkLauncher(null, socket, attributes); err != nil {
 		ours.Close()
 		return fmt.Errorf("sandbox: start the launcher: %w", err)
 	}
 	return nil
+}
+
+func (s *Sandbox) forkLauncher(null, socket *os.File, attributes *syscall.SysProcAttr) (*os.Process, error) {
+	if errno := refusal("sandbox.fork"); errno != 0 {
+		return nil, errno
+	}
+	return os.StartProcess("/proc/self/fd/"+strconv.Itoa(int(s.config.Binary.Fd())), []string{Name, "launcher"}, &os.ProcAttr{
+		Dir: "/", Env: append(append([]string{}, sabotageEnv()...), faultEnv()...), Files: []*os.File{null, null, null, socket}, Sys: attributes,
+	})
 }
 
 // above is a copy of a file with a higher number than another one. In the child, os.StartProcess moves its own descriptors to the numbers right above

@@ -61,7 +61,10 @@ func (w *shepherd) birth(m message) (int, error) {
 		w.args.cgroup = sourceCgroup
 	}
 	fault("worker.spawn")
-	pid, errno := w.spawn()
+	pid, errno := 0, refusal("worker.clone")
+	if errno == 0 {
+		pid, errno = w.spawn()
+	}
 	fault("worker.spawned")
 	if errno != 0 {
 		return 0, &failure{"clone3", errno}

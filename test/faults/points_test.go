@@ -18,8 +18,8 @@ var pointCall = regexp.MustCompile(`\bfault\("([a-z.]+)"( \+ step\.name)?\)`)
 // launcherStep finds the names that the launcher's table adds to its point.
 var launcherStep = regexp.MustCompile(`\{"([a-z]+)", (l\.)?[a-z]+\},`)
 
-// points are all steps at which a process can be made to end, by the process that ends there.
-func points(t *testing.T) (daemon, sandbox []string) {
+// points are all steps at which a process can be made to end, by the process that ends there; the daemon's in a change of a network apart.
+func points(t *testing.T) (daemon, networks, sandbox []string) {
 	t.Helper()
 	files, err := filepath.Glob("../../execd/*.go")
 	if err != nil {
@@ -45,16 +45,20 @@ func points(t *testing.T) (daemon, sandbox []string) {
 					names = append(names, string(call[1])+string(step[1]))
 				}
 			}
-			if strings.HasPrefix(names[0], "launcher.") || strings.HasPrefix(names[0], "worker.") {
+			switch process, _, _ := strings.Cut(names[0], "."); process {
+			case "launcher", "worker":
 				sandbox = append(sandbox, names...)
-			} else {
+			case "network":
+				networks = append(networks, names...)
+			default:
 				daemon = append(daemon, names...)
 			}
 		}
 	}
 	slices.Sort(daemon)
+	slices.Sort(networks)
 	slices.Sort(sandbox)
-	return slices.Compact(daemon), slices.Compact(sandbox)
+	return slices.Compact(daemon), slices.Compact(networks), slices.Compact(sandbox)
 }
 
 // everything is a command that goes through every step: it has a tree with a member in a session of its own, outlives its time limit, and is
@@ -86,7 +90,7 @@ func TestDaemonDiesAtEachPoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			state := stateDir(t)
-			names, _ := points(t)
+			names, _, _ := points(t)
 			if len(names) < 20 {
 				t.Fatalf("%d points: %v", len(names), names)
 			}
@@ -174,7 +178,7 @@ func TestSandboxDiesAtEachPoint(t *testing.T) {
 	t.Parallel()
 	bin := binaries(t, "fault")
 	state := stateDir(t)
-	_, names := points(t)
+	_, _, names := points(t)
 	if len(names) < 15 {
 		t.Fatalf("%d points: %v", len(names), names)
 	}
