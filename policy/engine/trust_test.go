@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -102,6 +104,34 @@ func TestUntrustedPolicy(t *testing.T) {
 	if _, err := Open(t.Context(), Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "mode 0777") {
 		t.Errorf("opened with %v", err)
 	}
+	running := t.TempDir()
+	writeBundle(t, running, withoutNumbers(t))
+	e, reloads := watched(t, running, Options{Poll: 50 * time.Millisecond})
+	good := e.Status()
+	// Who may write there has written: a policy that would be good, were it anybody's to trust.
+	if err := os.Chmod(running, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeBundle(t, running, fstest.MapFS{"data.json": lowered(t)["data.json"]})
+	status := next(t, reloads)
+	for status.Revision == good.Revision && !strings.Contains(status.Error, "mode 0777") { // the mode and the file are two changes
+		status = next(t, reloads)
+	}
+	if !status.Stale || status.Revision != good.Revision || !strings.Contains(status.Error, "mode 0777") {
+		t.Errorf("want the last good one and why, got %+v", status)
+	}
+	if decision := e.Decide(t.Context(), shorter()); !decision.Allow || decision.Revision != good.Revision {
+		t.Errorf("the last good policy doesn't judge: %+v", decision)
+	}
+	if err := os.Chmod(running, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for status = next(t, reloads); status.Stale; status = next(t, reloads) {
+		if status.Revision != good.Revision {
+			t.Fatalf("in force meanwhile: %+v", status)
+		}
+	}
+	wantDenied(t, e.Decide(t.Context(), shorter()), "limits.maximum")
 }
 
 // mounted does something in a mount namespace of its own, on a thread that ends with it.
