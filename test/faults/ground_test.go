@@ -125,7 +125,7 @@ func policyOf(t *testing.T, state string) string {
 const (
 	echoes byte = iota + 1 // send back what comes
 	sends                  // send without end
-	reads
+	reads                  // say so, and read without end
 )
 
 // server accepts connections, and does with each what its first byte says.
@@ -194,6 +194,9 @@ func converse(conn net.Conn) error {
 			}
 		}
 	}
+	if _, err := conn.Write(what); err != nil {
+		return err
+	}
 	_, err := io.Copy(io.Discard, conn)
 	return err
 }
@@ -228,7 +231,7 @@ func connects(t *testing.T, namespace *os.File, what byte) *client {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case sends:
+	case sends, reads:
 		if _, err := io.ReadFull(c, begun); err != nil {
 			t.Fatal(err)
 		}

@@ -52,6 +52,18 @@ func (g *ground) machine(t *testing.T) string {
 	return all + "on the ground:\n" + networkState(t, g.namespace)
 }
 
+// isAgain waits until the machine's network is what it was: the kernel ends the sockets of a process a little after it.
+func (g *ground) isAgain(t *testing.T, before string) {
+	t.Helper()
+	after := g.machine(t)
+	for deadline := time.Now().Add(10 * time.Second); after != before && time.Now().Before(deadline); after = g.machine(t) {
+		time.Sleep(20 * time.Millisecond) // polls what the test is about
+	}
+	if after != before {
+		t.Errorf("the network before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
 // TestNetworkEnds: however a daemon ends, with connections that live, traffic stops and is seen to have been cut, nothing is left in the network of the
 // machine, and the next daemon starts on what is there and lets out again.
 func TestNetworkEnds(t *testing.T) {
@@ -91,9 +103,7 @@ func TestNetworkEnds(t *testing.T) {
 			d.nothingLeft(t)
 			hasEnded(t, number)
 			d.verify(t)
-			if after := g.machine(t); after != before {
-				t.Errorf("the network before:\n%s\nafter:\n%s", before, after)
-			}
+			g.isAgain(t, before)
 		})
 	}
 	d := g.start(t, bin, state)
@@ -186,9 +196,7 @@ func TestDaemonDiesAtEachNetworkPoint(t *testing.T) {
 		if recorded := slices.Contains(lastTypes(t, state), "network"); recorded != (point == "network.recorded") {
 			t.Errorf("%s: a change is on record: %v", point, recorded)
 		}
-		if after := g.machine(t); after != before {
-			t.Errorf("%s: the network before:\n%s\nafter:\n%s", point, before, after)
-		}
+		g.isAgain(t, before)
 	}
 	d := g.start(t, bin, state)
 	_, _, clients := g.boxWithTraffic(t, d)
