@@ -28,6 +28,8 @@ type program struct {
 	extra   []*os.File
 	channel *os.File
 	value   *result
+	// language is a run's.
+	language string
 }
 
 // newProgram makes an invocation of the request.
@@ -35,7 +37,7 @@ func (w *walk) newProgram() (*program, error) {
 	r := w.request
 	switch r.Action {
 	case policy.ActionRun:
-		return pythonProgram(r.Program, w.limit())
+		return runProgram(r.Program, w.limit())
 	case policy.ActionFile:
 		return fileProgram(r.File, w.box.Plan(), w.decision.Effective.Limits, w.options.transfer)
 	}
@@ -48,7 +50,7 @@ func (w *walk) newProgram() (*program, error) {
 func (p *program) handed(limit int64) {
 	p.closeExtra()
 	if p.channel != nil {
-		p.value = readResult(p.channel, limit)
+		p.value = readResult(p.language, p.channel, limit)
 		p.channel = nil
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner"
 	"github.com/sandboxd/sandboxd/runner/python"
+	"github.com/sandboxd/sandboxd/runner/script"
 )
 
 // resultGrace is how long the rest of a value may take once nobody is left who could write more: it is in the pipe already.
@@ -19,9 +20,9 @@ type result struct {
 }
 
 // readResult begins to read; at most limit bytes of value are kept.
-func readResult(file *os.File, limit int64) *result {
+func readResult(language string, file *os.File, limit int64) *result {
 	r := &result{file: file, read: make(chan python.Result, 1)}
-	go func() { r.read <- python.ReadResult(file, limit) }()
+	go func() { r.read <- script.ReadResult(language, file, limit) }()
 	return r
 }
 
@@ -102,13 +103,18 @@ func (r Reply) runExitCode() *int {
 	return r.ExitCode
 }
 
-// pythonProgram makes an invocation of a run.
-func pythonProgram(p policy.Program, limit time.Duration) (*program, error) {
-	argv, extra, channel, err := python.Invocation(p, limit, firstExtra)
-	if err != nil {
-		return nil, err
+// runProgram makes an invocation of a run.
+func runProgram(p policy.Program, limit time.Duration) (*program, error) {
+	made := &program{language: p.Language}
+	made.Env, made.Cwd = environment(p.Env), directory(p.Cwd)
+	var err error
+	if p.Language == policy.LanguagePython {
+		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, firstExtra)
+	} else {
+		var env []string
+		made.Argv, env, made.extra, made.channel, err = script.Invocation(p, firstExtra)
+		made.Env = append(made.Env, env...)
 	}
-	made := &program{extra: extra, channel: channel}
-	made.Argv, made.Env, made.Cwd, made.Extra = argv, environment(p.Env), directory(p.Cwd), len(extra)
-	return made, nil
+	made.Extra = len(made.extra)
+	return made, err
 }

@@ -2,6 +2,7 @@ package execd
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -109,5 +110,52 @@ func TestResultMarker(t *testing.T) {
 	reply := s.Exec(t.Context(), r, Options{ResultMarker: true})
 	if stdout, _ := reply.Output(); reply.ReturnValueHow != "none" || string(reply.ReturnValue) != "null" || reply.ReturnValueReason == "" || len(stdout) != 1000 {
 		t.Errorf("cut in its value: how %q, value %.50s, reason %q, %d bytes of stdout", reply.ReturnValueHow, reply.ReturnValue, reply.ReturnValueReason, len(stdout))
+	}
+}
+
+// TestRunOtherLanguages: the same door, for bash and Node.
+func TestRunOtherLanguages(t *testing.T) {
+	s := start(t, testConfig(t))
+	for _, row := range []struct {
+		name, language, code string
+		want                 Outcome
+		exit                 int
+		value, how           string
+		stdout, stderr       string
+	}{
+		{"bash", "bash", "echo out; echo err >&2\nprintf '{\"got\": %s}' \"$(cat <&$SANDBOXD_INPUTS_FD)\" >&$SANDBOXD_RESULT_FD", OutcomeOK, 0, `{"got": {"n": 3}}`, "value", "out\n", "err\n"},
+		{"bash without a value", "bash", "exit 3", OutcomeError, 3, "null", "none", "", ""},
+		{"bash, its last status", "bash", "true\nfalse", OutcomeError, 1, "null", "none", "", ""},
+		{"bash, no JSON", "bash", "echo nope >&$SANDBOXD_RESULT_FD", OutcomeOK, 0, "null", "failed", "", ""},
+		{"bash, a line number", "bash", "true\nno-such-command", OutcomeError, 127, "null", "none", "", "line 2: no-such-command: command not found"},
+		{"bash reads nothing", "bash", "cat", OutcomeOK, 0, "null", "none", "", ""},
+		{"bash, no start-up files and no code left open", "bash", "ls /proc/$$/fd | wc -l", OutcomeOK, 0, "null", "none", "5\n", ""},
+		{"bash at its limit", "bash", "echo 1 >&$SANDBOXD_RESULT_FD; sleep 60", OutcomeTimeout, 124, "1", "value", "", ""},
+		{"node", "node", "console.log('out'); _return = {double: inputs.n * 2}", OutcomeOK, 0, `{"double":6}`, "value", "out\n", ""},
+		{"node, later", "node", "setTimeout(() => { _return = [1, NaN, '\\ud800'] }, 10)", OutcomeOK, 0, `[1,null,"\ud800"]`, "value", "", ""},
+		{"node, exception", "node", "_return = 1\nthrow new Error('no')", OutcomeError, 1, "1", "value", "", "<sandbox>:2\nthrow new Error('no')"},
+		{"node, exit", "node", "_return = 1; process.exit(4)", OutcomeError, 4, "1", "value", "", ""},
+		{"node, BigInt", "node", "_return = 10n ** 30n", OutcomeOK, 0, `"1000000000000000000000000000000n"`, "repr", "", ""},
+		{"node, modules", "node", "_return = require('path').join('a', 'b') + process.argv.length", OutcomeOK, 0, `"a/b1"`, "value", "", ""},
+		{"node, gone", "node", "process.kill(process.pid, 'SIGKILL')", OutcomeSignaled, 137, "null", "none", "", ""},
+		{"node at its limit", "node", "_return = 2; setInterval(() => {}, 1000)", OutcomeTimeout, 124, "2", "value", "", ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if _, err := exec.LookPath("/usr/bin/" + row.language); err != nil {
+				t.Skipf("no /usr/bin/%s, which sandboxes are shown", row.language)
+			}
+			r := pythonRun(row.code)
+			r.Program.Language = row.language
+			if row.want == OutcomeTimeout {
+				r.Limits.TimeoutSeconds = 2
+			}
+			reply := s.Exec(t.Context(), r, Options{})
+			stdout, stderr := reply.Output()
+			mustBe(t, reply, row.want)
+			if *reply.ExitCode != row.exit || string(reply.ReturnValue) != row.value || reply.ReturnValueHow != row.how ||
+				string(stdout) != row.stdout || !strings.Contains(string(stderr), row.stderr) || row.stderr == "" && len(stderr) > 0 {
+				t.Errorf("exit %d, value %s (%s: %s), stdout %q, stderr %q", *reply.ExitCode, reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason, stdout, stderr)
+			}
+		})
 	}
 }

@@ -46,7 +46,7 @@ func TestEveryEnumTypoIsRefused(t *testing.T) {
 		{"securityContext.capabilities.drop[0]", capabilities, security(`{"capabilities":{"drop":["%s"]}}`), true},
 		{"network.defaultAction", networkActions, network(`{"defaultAction":"%s"}`), false},
 		{"network.egress[0].action", networkActions, network(`{"egress":[{"action":"%s","target":"a.b"}]}`), false},
-		{"language", []string{LanguagePython}, func(word string) error { return parseRun(`{"code":"","language":"` + word + `"}`) }, false},
+		{"language", Languages, func(word string) error { return parseRun(`{"code":"","language":"` + word + `"}`) }, false},
 		{"action", []string{"exec", "run"}, func(word string) error { return parseDecide(`{"action":"` + word + `"}`) }, false},
 	} {
 		for _, word := range test.words {

@@ -135,7 +135,7 @@ func TestParseFaults(t *testing.T) {
 		{parseRun, `{}`, `code: missing`},
 		{parseRun, `{"code":3}`, `code: want a string, got a number`},
 		{parseRun, `{"code":"a\u0000b"}`, `code: NUL at byte 1`},
-		{parseRun, `{"code":"","language":"pyton"}`, `language: unknown value "pyton", want one of python; nearest is python`},
+		{parseRun, `{"code":"","language":"pyton"}`, `language: unknown value "pyton", want one of bash, node, python; nearest is python`},
 		{parseRun, `{"code":"","externals":{"f":{}}}`, `externals: not supported: a program in a sandbox can't call functions of its caller; hand data over by inputs`},
 		{parseRun, `{"code":"","command":{}}`, `command: unknown field, want one of sandbox, securityContext, network, limits, stream, explainDenials, language, code, inputs, env, cwd, timeoutSeconds`},
 		{parseRun, `{"code":"","timeoutSeconds":1,"limits":{"timeoutSeconds":1}}`, `timeoutSeconds: beside limits.timeoutSeconds; want one of the two`},

@@ -10,7 +10,7 @@ import (
 
 // Program is source code for an interpreter.
 type Program struct {
-	// Language is "python".
+	// Language is one of [Languages].
 	Language string `json:"language"`
 	// Code is the source text, UTF-8 without NUL.
 	Code string `json:"code"`
@@ -22,8 +22,15 @@ type Program struct {
 	Cwd string            `json:"cwd"`
 }
 
-// LanguagePython is the only language of a Program.
-const LanguagePython = "python"
+// The languages of a Program.
+const (
+	LanguageBash   = "bash"
+	LanguageNode   = "node"
+	LanguagePython = "python"
+)
+
+// Languages are those that have a driver.
+var Languages = []string{LanguageBash, LanguageNode, LanguagePython}
 
 // What CPython's decoder takes: it recurses about a thousand times, and converts integers of at most 4300 digits
 // (sys.int_info.default_max_str_digits).
@@ -37,7 +44,7 @@ var permissive = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext
 
 // check says what no Program may be, whoever made it.
 func (p Program) check(field string) *FieldError {
-	if fault := checkEnum(member(field, "language"), p.Language, []string{LanguagePython}); fault != nil {
+	if fault := checkEnum(member(field, "language"), p.Language, Languages); fault != nil {
 		return fault
 	}
 	if fault := checkText(member(field, "code"), p.Code); fault != nil {

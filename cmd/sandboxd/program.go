@@ -35,7 +35,7 @@ type command struct {
 func commands() []command {
 	return []command{
 		{"exec", "[flags] -- COMMAND [ARGS]", "run one command in a fresh sandbox", statuses, true, (*program).exec},
-		{"run", "[flags] FILE.py", "run Python with inputs, get a value back", returned + statuses, true, (*program).runPython},
+		{"run", "[flags] FILE", "run Python, bash or Node with inputs, get a value back", returned + statuses, true, (*program).runPython},
 		{"decide", "[flags] -- COMMAND [ARGS] | --request FILE", "ask policy without any effect", verdicts, false, (*program).decide},
 		{"doctor", "[flags]", "what this host can enforce, and how to get what is missing", "", false, (*program).doctor},
 		{"policy", "check | test | eval | explain [flags] [DIR]", "policy bundles on files: check, test, judge, explain", policies, false, (*program).policyCommand},
@@ -57,8 +57,9 @@ Exit status: the program's own; 128+n when it died by signal n. Else ours:
 --json names the outcome, which a status alone can't.
 `
 	returned = `
-The program finds its inputs in the variable inputs, and gives a value back by
-setting _return. The value is printed as JSON after the program's output.
+The name of FILE says its language: .py, .sh or .js. The program finds its inputs
+in the variable inputs, and gives a value back by setting _return; in bash both
+are descriptors (docs/run.md). The value is printed as JSON after the output.
 `
 	profiles = `
 check   what a profile allows beyond RuntimeDefault; status 1 where that is

@@ -5,6 +5,7 @@ import (
 	"encoding/json/jsontext"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"unicode/utf8"
 
 	"github.com/sandboxd/sandboxd/policy"
@@ -13,10 +14,11 @@ import (
 // runBody is the body of POST /v1/run.
 type runBody struct {
 	common
-	Code   string            `json:"code"`
-	Inputs jsontext.Value    `json:"inputs,omitzero"`
-	Env    map[string]string `json:"env,omitzero"`
-	Cwd    string            `json:"cwd,omitzero"`
+	Language string            `json:"language"`
+	Code     string            `json:"code"`
+	Inputs   jsontext.Value    `json:"inputs,omitzero"`
+	Env      map[string]string `json:"env,omitzero"`
+	Cwd      string            `json:"cwd,omitzero"`
 }
 
 // codeBytes bounds a program that a file holds.
@@ -38,7 +40,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		return 0, err
 	}
 	if len(files) != 1 {
-		return 0, errors.New("run: want one FILE.py, or - for stdin; arguments go in by --inputs JSON")
+		return 0, errors.New("run: want one FILE (.py, .sh, .js), or - for Python on stdin; arguments go in by --inputs JSON")
 	}
 	if err := what.requireDaemonForSandbox(where.socket); err != nil {
 		return 0, err
@@ -54,6 +56,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 	if body.Code, err = p.readCode(ctx, files[0]); err != nil {
 		return 0, err
 	}
+	body.Language = language(files[0])
 	if inputs != "" {
 		if body.Inputs, err = jsonOrFile("--inputs", inputs); err != nil {
 			return 0, err
@@ -65,6 +68,17 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		}
 	}
 	return p.walk(ctx, &where, flags, policy.ActionRun, body, &answer)
+}
+
+// language is what a file's name says that it is; Python where it says nothing.
+func language(path string) string {
+	switch filepath.Ext(path) {
+	case ".sh", ".bash":
+		return policy.LanguageBash
+	case ".js", ".cjs":
+		return policy.LanguageNode
+	}
+	return policy.LanguagePython
 }
 
 func (p *program) readCode(ctx context.Context, path string) (string, error) {

@@ -44,13 +44,13 @@ func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []st
 		}
 	}()
 	for _, part := range []struct{ name, content string }{{"driver", driver}, {"job", job(p, limit)}} {
-		file, err := sealed(part.name, part.content)
+		file, err := Sealed(part.name, part.content)
 		if err != nil {
 			return nil, extra, nil, err
 		}
 		extra = append(extra, file)
 	}
-	result, write, err := resultPipe()
+	result, write, err := ResultPipe()
 	if err != nil {
 		return nil, extra, nil, err
 	}
@@ -60,7 +60,7 @@ func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []st
 // Waiting is an invocation whose interpreter waits for its job: what [WriteJob] writes to job. The rest is as in [Invocation]; job is the caller's
 // to close. Whoever starts an interpreter before he has a job for it, or wants to look at it first, uses this.
 func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.File, err error) {
-	file, err := sealed("driver", driver)
+	file, err := Sealed("driver", driver)
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
@@ -70,7 +70,7 @@ func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.Fi
 		return nil, nil, nil, nil, fmt.Errorf("pipe2: %w", err)
 	}
 	read, job := os.NewFile(uintptr(fds[0]), "job"), os.NewFile(uintptr(fds[1]), "job")
-	result, write, err := resultPipe()
+	result, write, err := ResultPipe()
 	if err != nil {
 		file.Close()
 		read.Close()
@@ -102,8 +102,8 @@ func job(p policy.Program, limit time.Duration) string {
 	return string(append(append(text, p.Code...), p.Inputs...))
 }
 
-// sealed is a file in memory that nobody can change any more: whoever gets the descriptor could else write to what a later reader takes for ours.
-func sealed(name, content string) (*os.File, error) {
+// Sealed is a file in memory that nobody can change any more: whoever gets the descriptor could else write to what a later reader takes for ours.
+func Sealed(name, content string) (*os.File, error) {
 	// Never to be executed; kernels before 6.3 don't know the flag, and later ones may be told to insist on it (vm.memfd_noexec).
 	fd, err := unix.MemfdCreate("sandboxd-"+name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|unix.MFD_NOEXEC_SEAL)
 	if errors.Is(err, unix.EINVAL) {
@@ -129,9 +129,9 @@ func sealed(name, content string) (*os.File, error) {
 	return file, nil
 }
 
-// resultPipe has a read end that takes deadlines, and a write end that blocks: O_NONBLOCK belongs to the open file, and a child that inherits
+// ResultPipe has a read end that takes deadlines, and a write end that blocks: O_NONBLOCK belongs to the open file, and a child that inherits
 // it would meet EAGAIN in the middle of a large value.
-func resultPipe() (read, write *os.File, err error) {
+func ResultPipe() (read, write *os.File, err error) {
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
 		return nil, nil, fmt.Errorf("pipe2: %w", err)

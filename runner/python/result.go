@@ -55,6 +55,24 @@ const (
 // one frame of known shape with valid JSON in it is a value.
 func ReadResult(r *os.File, limit int64) Result { return readResult(r, limit) }
 
+// ReadText reads a value that a program without a driver wrote itself: one JSON text, to the end of the pipe or to r's deadline.
+func ReadText(r *os.File, limit int64) Result { return readText(r, limit) }
+
+func readText(r io.Reader, limit int64) Result {
+	defer func() { _, _ = io.Copy(io.Discard, r) }()
+	var payload bytes.Buffer
+	n, err := io.Copy(&payload, io.LimitReader(r, limit+1))
+	switch {
+	case n > limit:
+		return failed("the value has more than %d bytes", limit)
+	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
+		return failed("reading the value: %v", err)
+	case len(bytes.TrimSpace(payload.Bytes())) == 0:
+		return none("the program ended without handing over a value")
+	}
+	return judge(frameValue, bytes.TrimSpace(payload.Bytes()))
+}
+
 func readResult(r io.Reader, limit int64) Result {
 	defer func() { _, _ = io.Copy(io.Discard, r) }()
 	var header [frameHeader]byte

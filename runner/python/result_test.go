@@ -65,7 +65,7 @@ func (r oneByte) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(len(p
 // A pipe that somebody holds open ends at the deadline, with what was whole by then.
 func TestReadResultDeadline(t *testing.T) {
 	for sent, want := range map[string]string{"": HowNone, frame('v', "1"): HowValue, frame('v', "12")[:10]: HowFailed} {
-		read, write, err := resultPipe()
+		read, write, err := ResultPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
