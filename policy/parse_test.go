@@ -295,7 +295,7 @@ func TestValidate(t *testing.T) {
 		{func(r *Request) {}, ""},
 		{func(r *Request) { r.Action = "" }, `action: unknown value "", want one of exec, file, run`},
 		{func(r *Request) { r.Action = ActionNetwork }, `action: unknown value "network", want one of exec, file, run`},
-		{func(r *Request) { r.Action = ActionRun }, `language: unknown value "", want one of python`},
+		{func(r *Request) { r.Action = ActionRun }, `language: unknown value "", want one of bash, node, python`},
 		{func(r *Request) { r.Command.Argv[0] = "\xff" }, `command.argv[0]: not UTF-8`},
 		{func(r *Request) { r.Limits.Pids = -1 }, `limits.pids: -1 is out of range 1..4194304`},
 		{func(r *Request) { r.Network.DefaultAction = "alow" }, `network.defaultAction: unknown value "alow", want one of deny, allow; nearest is allow`},
