@@ -14,7 +14,7 @@ func (l *launcher) network() error {
 	if l.plan.Network.Variant == "" {
 		return loopback()
 	}
-	fds, err := fence.Apply(l.plan.Network, fence.Here)
+	fds, err := fence.Apply(sabotageFence(l.plan.Network), fence.Here)
 	if err != nil {
 		return err
 	}

@@ -114,11 +114,24 @@ func (p Plan) sockets(s State) string {
 	return strings.Join(odd, "; ")
 }
 
+// groups are the multicast groups that a netlink socket hears, a bit for each: without one of them a foreign change of that kind goes unnoticed until
+// somebody looks. All of ours are among the first 32, which getsockname(2) tells of.
+func (s Socket) groups() (bits uint32) {
+	for _, option := range s.Options {
+		if option.Level == unix.SOL_NETLINK && option.Name == unix.NETLINK_ADD_MEMBERSHIP {
+			bits |= 1 << (option.Value - 1)
+		}
+	}
+	return bits
+}
+
+func groupsText(bits uint32) string { return fmt.Sprintf(" groups=%#x", bits) }
+
 // texts are the lines that a socket as planned may have: one for datagrams is bound only when the fence has been opened.
 func (s Socket) texts() []string {
 	line := fmt.Sprintf("%s domain=%d type=%d protocol=%d", s.Name, s.Domain, s.Type&^unix.SOCK_NONBLOCK, s.protocol())
 	if s.Domain == unix.AF_NETLINK {
-		return []string{line}
+		return []string{line + groupsText(s.groups())}
 	}
 	for _, option := range s.Options {
 		line += fmt.Sprintf(" %d.%d=%d", option.Level, option.Name, option.Value)

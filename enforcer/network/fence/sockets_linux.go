@@ -67,7 +67,15 @@ func socketText(fd int, s Socket) (string, error) {
 	}
 	line := fmt.Sprintf("%s domain=%d type=%d protocol=%d", s.Name, domain, kind, protocol)
 	if domain == unix.AF_NETLINK {
-		return line, nil
+		address, err := unix.Getsockname(fd)
+		if err != nil {
+			return "", os.NewSyscallError("getsockname", err)
+		}
+		netlink, ok := address.(*unix.SockaddrNetlink)
+		if !ok {
+			return "", fmt.Errorf("getsockname: %T of a netlink socket", address)
+		}
+		return line + groupsText(netlink.Groups), nil
 	}
 	for name, option := range map[string]int{"SO_REUSEADDR": unix.SO_REUSEADDR, "SO_REUSEPORT": unix.SO_REUSEPORT} {
 		value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
