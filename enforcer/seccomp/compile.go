@@ -3,6 +3,7 @@ package seccomp
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 )
 
@@ -22,13 +23,14 @@ func (e *GateError) Error() string {
 	return fmt.Sprintf("seccomp: the profile %s %s, which the child needs to start its program", e.Reason, e.Call)
 }
 
-// Compile makes the program that holds a profile and the base tightening on an architecture (a GOARCH).
-func Compile(p Profile, arch string) (Program, error) {
+// Compile makes the program that holds a profile and the base tightening on an architecture (a GOARCH), and further rules like those of the base.
+func Compile(p Profile, arch string, further ...Rule) (Program, error) {
 	m, err := machineOf(arch)
 	if err != nil {
 		return nil, err
 	}
-	return compile(p, m, BaseTightening(), gateCalls[:])
+	// Further ones first: between two errnos for one call theirs counts, as they refuse for more reasons.
+	return compile(p, m, slices.Concat(further, BaseTightening()), gateCalls[:])
 }
 
 // CompileBare is Compile without the base tightening and without the demands of the gate: what the profile alone says, to compare compilers by.

@@ -38,9 +38,9 @@ const (
 )
 
 // NewFilter compiles a profile under a name and chooses its probes: the candidates that the simulated program refuses with an errno. A filter
-// that refuses none of them is an error, since nothing would show that it is there.
-func NewFilter(name string, p Profile, arch string) (Filter, error) {
-	program, err := Compile(p, arch)
+// that refuses none of them is an error, since nothing would show that it is there. What further rules refuse is refused besides.
+func NewFilter(name string, p Profile, arch string, further ...Rule) (Filter, error) {
+	program, err := Compile(p, arch, further...)
 	if err != nil {
 		return Filter{}, fmt.Errorf("%s: %w", name, err)
 	}
