@@ -31,7 +31,7 @@ const auditI386 = 0x40000003
 // Acts are the acts that a plan forbids, with its own answer to each: a call that its filter lets through, and a right that this kernel's Landlock
 // doesn't know, aren't among them.
 func Acts(p Plan, arch string) []Act {
-	return slices.Concat(commonActs(p), landlockActs(p), seccompActs(p, arch))
+	return slices.Concat(commonActs(p), landlockActs(p), networkActs(p), seccompActs(p, arch))
 }
 
 // commonActs are held by ids, mounts and limits.
@@ -72,6 +72,9 @@ func landlockActs(p Plan) []Act {
 		}
 	}
 	fs, net := p.Landlock.HandledFS, p.Landlock.HandledNet
+	if p.Network == NetworkFilter {
+		net = 0 // no socket to try it on
+	}
 	part(fs&unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "write_file", "EACCES")
 	part(fs&unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "write_fifo", "EACCES")
 	part(fs&unix.LANDLOCK_ACCESS_FS_TRUNCATE, "truncate", "EACCES")
@@ -118,7 +121,7 @@ func seccompActs(p Plan, arch string) []Act {
 			acts = append(acts, Act{Name: "seccomp." + name, Want: []string{killed}, Alone: true})
 		}
 	}
-	for _, call := range actCalls {
+	for _, call := range slices.Concat(actCalls, networkCalls) {
 		if nr, ok := call.Number(arch); ok {
 			add(call.Name, seccomp.Action(program.Run(seccomp.AuditArch(arch), nr, call.Args)))
 		}
@@ -134,11 +137,12 @@ const ForeignAct = "i386 getpid"
 
 // CallOf finds the system call of an act of that name, "seccomp." left off.
 func CallOf(name string) (ActCall, bool) {
-	i := slices.IndexFunc(actCalls, func(c ActCall) bool { return c.Name == name })
-	if i < 0 {
-		return ActCall{}, false
+	for _, call := range slices.Concat(actCalls, networkCalls) {
+		if call.Name == name {
+			return call, true
+		}
 	}
-	return actCalls[i], true
+	return ActCall{}, false
 }
 
 // Number is the call's number on an architecture; false where it has no such call.

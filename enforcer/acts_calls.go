@@ -116,5 +116,20 @@ var actCalls = []ActCall{
 	{Name: "iopl", Call: "iopl", Args: [6]uint64{9}, Own: "EINVAL"},
 }
 
+// networkCalls are those that only a filter which holds the network refuses.
+var networkCalls = []ActCall{
+	{Name: "socket inet", Call: "socket", Args: [6]uint64{unix.AF_INET, unix.SOCK_STREAM}, Own: "a descriptor"},
+	{Name: "socket inet6", Call: "socket", Args: [6]uint64{unix.AF_INET6, unix.SOCK_STREAM}, Own: "a descriptor"},
+	{Name: "socket udp", Call: "socket", Args: [6]uint64{unix.AF_INET, unix.SOCK_DGRAM}, Own: "a descriptor"},
+	{Name: "socket udp6", Call: "socket", Args: [6]uint64{unix.AF_INET6, unix.SOCK_DGRAM}, Own: "a descriptor"},
+	{Name: "socket inet high", Call: "socket", Args: [6]uint64{1<<32 | unix.AF_INET, 1<<32 | unix.SOCK_DGRAM}, Own: "a descriptor"},
+	{Name: "socket route", Call: "socket", Args: [6]uint64{unix.AF_NETLINK, unix.SOCK_RAW}, Own: "a descriptor"},
+	{Name: "socket mptcp6", Call: "socket", Args: [6]uint64{unix.AF_INET6, unix.SOCK_STREAM, 262}, Own: "a descriptor"},
+	{Name: "sendto fast open", Call: "sendto", Args: [6]uint64{none, 0, 0, unix.MSG_FASTOPEN}, Own: "EBADF"},
+	{Name: "sendmsg fast open", Call: "sendmsg", Args: [6]uint64{none, 0, unix.MSG_FASTOPEN}, Own: "EBADF"},
+	{Name: "sendmmsg fast open", Call: "sendmmsg", Args: [6]uint64{none, 0, 0, unix.MSG_FASTOPEN}, Own: "EBADF"},
+	{Name: "listen", Call: "listen", Args: [6]uint64{none}, Own: "EBADF"},
+}
+
 // unknownCall is a number far above those that any kernel has given away.
 const unknownCall = 4000

@@ -37,7 +37,7 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 		Tier: h.Tier(), Securebits: allSecurebits, DropBounding: true, LastCapability: h.LastCapability, Umask: umask,
 		Landlock: landlock.For(h.LandlockABI, landlockRules(s.Root), nil),
 	}
-	for _, step := range []func() error{b.refuse, b.identity, b.tree, b.limits} {
+	for _, step := range []func() error{b.refuse, b.network, b.identity, b.tree, b.limits} {
 		if err := step(); err != nil {
 			return Plan{}, err
 		}
@@ -80,28 +80,8 @@ func (b *builder) refuse() error {
 	case c.Capabilities != nil && len(c.Capabilities.Add) > 0:
 		return &RefusedError{Field: context + "capabilities.add", Message: "a child has no capability; " + strings.Join(c.Capabilities.Add, ", ") + " can't be given",
 			HowTo: "leave it out"}
-	case !b.decision.Effective.Network.DenyAll():
-		return b.letOut()
 	}
 	return nil
-}
-
-// letOut is for an exec whose network lets something out. The fence and the relay behind it are what holds then; Landlock's rules for TCP would refuse
-// the sandbox's own loopback, and can't tell one destination from another.
-func (b *builder) letOut() error {
-	if b.sandbox.Network.Variant == "" {
-		return NoFence(b.host)
-	}
-	b.plan.Landlock.HandledNet, b.plan.Landlock.Ports = 0, nil
-	return nil
-}
-
-// NoFence refuses a network that lets something out where the host can't hold one.
-func NoFence(h Host) *RefusedError {
-	return &RefusedError{
-		Field: "network.egress", Lack: networkFence, Message: "this host can't fence a network: " + h.FenceWhy,
-		HowTo: howToFence + `, or ask for {"defaultAction":"deny"} without rules that allow`,
-	}
 }
 
 // identity is whose ids the child has. As root: the sandbox's own or those asked for. In a user namespace: the one that there is.

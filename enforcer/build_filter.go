@@ -17,6 +17,7 @@ var compiled sync.Map // of filterKey to seccomp.Filter
 type filterKey struct {
 	name, arch, kernel string
 	content            [sha256.Size]byte
+	network            string // what the filter holds of the network besides
 }
 
 // load is a profile as it is written, for this kernel.
@@ -46,6 +47,11 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 	if profile == nil {
 		return seccomp.Filter{}, &RefusedError{Field: field, Message: "the decision names no profile", HowTo: `set {"type":"RuntimeDefault"}`}
 	}
+	if b.filtersNetwork() {
+		if err := b.needsFilter(profile.Type); err != nil {
+			return seccomp.Filter{}, err
+		}
+	}
 	if profile.Type == policy.SeccompUnconfined {
 		return seccomp.Filter{Profile: policy.SeccompUnconfined}, nil
 	}
@@ -56,6 +62,9 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 		return seccomp.Filter{Profile: policy.SeccompUnconfined}, nil
 	}
 	key := filterKey{name: policy.SeccompRuntimeDefault, arch: b.host.Arch, kernel: b.host.Kernel}
+	if b.filtersNetwork() {
+		key.network = b.plan.Network
+	}
 	load := func() (seccomp.Profile, error) { return seccomp.RuntimeDefault(key.arch, key.kernel) }
 	switch profile.Type {
 	case policy.SeccompRuntimeDefault:
@@ -86,7 +95,7 @@ func (b *builder) filter(p Profiles) (seccomp.Filter, error) {
 		return seccomp.Filter{}, &RefusedError{Field: field, Message: fmt.Sprintf("%s: %v", key.name, err), HowTo: "correct the profile"}
 	}
 	loaded.Kernel = key.kernel // what the rules' minKernel is held against
-	filter, err := seccomp.NewFilter(key.name, loaded, key.arch)
+	filter, err := seccomp.NewFilter(key.name, loaded, key.arch, networkRules(key.network)...)
 	if err != nil {
 		return seccomp.Filter{}, &RefusedError{Field: field, Message: err.Error(), HowTo: "correct the profile"}
 	}

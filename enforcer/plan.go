@@ -16,6 +16,9 @@ type SandboxPlan struct {
 	Hostname   string   `json:"hostname"`
 	// Network is the fence of its network namespace. Without one (Variant is empty) the namespace has the loopback and no way out at all.
 	Network fence.Plan `json:"network,omitzero"`
+	// ProxyPort is where the relay listens as a proxy on the loopback of the machine's own network namespace, for a sandbox without a namespace of its
+	// own ("net" isn't among Namespaces); 0: nothing can be let out there.
+	ProxyPort uint16 `json:"proxyPort,omitzero"`
 	// Root is the file system that the sandbox sees, whole.
 	Root mount.Root `json:"root"`
 	// Worker are the ids of launcher and workers: never the daemon's (where there is more than one uid) and never a child's.
@@ -54,6 +57,8 @@ type Plan struct {
 	Umask   int      `json:"umask"`
 	RLimits []RLimit `json:"rlimits"`
 
+	// Network says what keeps the exec from any network but the one it may have: one of the words NetworkNone to NetworkProxy.
+	Network  string           `json:"network"`
 	Landlock landlock.Ruleset `json:"landlock"`
 	Seccomp  seccomp.Filter   `json:"seccomp"`
 	// Readback says that the installed program is read back and compared byte for byte; false where the host doesn't allow it.

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,8 @@ type ProbeAnswer struct {
 	// Errno is the error's name; empty when the act was let through, which Value tells of then.
 	Errno string `json:"errno,omitempty"`
 	Value int64  `json:"value,omitzero"`
+	// Microseconds is how long it took.
+	Microseconds int64 `json:"microseconds"`
 }
 
 // Answer is what [enforcer.CheckActs] compares.
@@ -39,8 +42,9 @@ func probeMode(names []string) int {
 	// Ids, capabilities and personality are a thread's.
 	runtime.LockOSThread()
 	for _, name := range names {
-		answer := ProbeAnswer{Act: name}
+		began := time.Now()
 		value, err := try(name)
+		answer := ProbeAnswer{Act: name, Microseconds: time.Since(began).Microseconds()}
 		var errno syscall.Errno
 		switch {
 		case err == nil:
@@ -66,6 +70,9 @@ var errUnknownAct = errors.New("unknown act")
 func try(name string) (int64, error) {
 	if call, found := strings.CutPrefix(name, "seccomp."); found {
 		return tryCall(call)
+	}
+	if act, found := strings.CutPrefix(name, "network."); found {
+		return 0, tryNetwork(act)
 	}
 	act := probeActs[name]
 	if act == nil {

@@ -34,8 +34,19 @@ func probePlan(t testing.TB, s *Sandbox) enforcer.Plan {
 	return kill(s, plan)
 }
 
-// tried has acts tried under a plan, all in one process.
+// tried has acts tried under a plan, all in one process, and gives their answers.
 func tried(t testing.TB, s *Sandbox, plan enforcer.Plan, names []string) (map[string]string, Exit) {
+	t.Helper()
+	answers, exit := tryActs(t, s, plan, names)
+	got := map[string]string{}
+	for _, answer := range answers {
+		got[answer.Act] = answer.Answer()
+	}
+	return got, exit
+}
+
+// tryActs is tried, with all that was answered.
+func tryActs(t testing.TB, s *Sandbox, plan enforcer.Plan, names []string) ([]ProbeAnswer, Exit) {
 	t.Helper()
 	inv := enforcer.Invocation{Argv: append([]string{Name, ProbeMode}, names...), Cwd: "/", Own: true}
 	c, err := s.Prepare(context.Background(), plan, inv, IO{OutputBytes: 1 << 20})
@@ -51,13 +62,13 @@ func tried(t testing.TB, s *Sandbox, plan enforcer.Plan, names []string) (map[st
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	exit := c.Wait(ctx)
-	got := map[string]string{}
+	var got []ProbeAnswer
 	for line := range bytes.Lines(exit.Stdout.Data) {
 		var answer ProbeAnswer
 		if err := json.Unmarshal(line, &answer); err != nil {
 			t.Fatalf("%q: %v", line, err)
 		}
-		got[answer.Act] = answer.Answer()
+		got = append(got, answer)
 	}
 	if len(exit.Stderr.Data) > 0 {
 		t.Errorf("stderr: %s", exit.Stderr.Data)
