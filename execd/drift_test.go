@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,9 +66,15 @@ func enter(t *testing.T, pid int, namespace string, do func() error) {
 // runs starts an exec that goes on for long, and gives it when it runs.
 func runs(t *testing.T, s *Service, r policy.Request) (*walk, <-chan Reply) {
 	t.Helper()
+	return runsWith(t, t.Context(), s, r)
+}
+
+// runsWith is runs of a caller who may go away.
+func runsWith(t *testing.T, ctx context.Context, s *Service, r policy.Request) (*walk, <-chan Reply) {
+	t.Helper()
 	before := s.running.all(nil)
 	replies := make(chan Reply, 1)
-	go func() { replies <- s.Exec(t.Context(), r, Options{}) }()
+	go func() { replies <- s.Exec(ctx, r, Options{}) }()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // polls the state that the test is about
 		for _, w := range s.running.all(nil) {
 			if !slices.Contains(before, w) {
@@ -109,7 +116,7 @@ func raise(t *testing.T, pid int) error {
 	return err
 }
 
-func probedHost(t *testing.T) enforcer.Host {
+func probedHost(t testing.TB) enforcer.Host {
 	t.Helper()
 	host, err := enforcer.ProbeHost(enforcer.HostConfig{})
 	if err != nil {

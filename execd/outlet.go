@@ -45,8 +45,13 @@ type outlet struct {
 	// shut: nothing goes out any more, whatever is asked.
 	shut bool
 
-	// repaired: its fence was made anew once. What changes it again isn't an accident.
-	repaired atomic.Bool
+	// repairing is held while a fence is looked at again and made anew; repaired, which it guards, says that it was, once. What changes it again isn't an
+	// accident.
+	repairing sync.Mutex
+	repaired  bool
+
+	// probed: what asks for a way out is our own probes, and nothing to write down.
+	probed atomic.Bool
 }
 
 // closedRules let nothing out.

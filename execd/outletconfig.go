@@ -25,7 +25,7 @@ func (out *outlet) namesConfig() names.Config {
 		return namesMatch(set, name, set.Reachable(name, address))
 	}
 	c.Denied = func(d names.Denial) {
-		out.outlets.egress.tell(out.box.id, audit.Egress{
+		out.tell(audit.Egress{
 			Event: "denied", Name: d.Name, Query: d.Type, Rule: d.Rule, Reason: d.Reason, Suppressed: d.Suppressed,
 		})
 	}
@@ -80,6 +80,13 @@ func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 	}
 }
 
+// tell writes down what a program did, unless it is one of ours that was to do it.
+func (out *outlet) tell(event audit.Egress) {
+	if !out.probed.Load() {
+		out.outlets.egress.tell(out.box.id, event)
+	}
+}
+
 // connection is told of each connection that was refused, failed or was cut, and of each that ended if that was asked for.
 func (out *outlet) connection(e relay.Event) {
 	told := audit.Egress{
@@ -95,5 +102,5 @@ func (out *outlet) connection(e relay.Event) {
 	if e.Dialed.IsValid() {
 		told.Dialed = e.Dialed.String()
 	}
-	out.outlets.egress.tell(out.box.id, told)
+	out.tell(told)
 }

@@ -136,6 +136,14 @@ func (p *proofs) stale(since time.Time) []usedPlan {
 	return list
 }
 
+// fresh says whether a plan is proven since then.
+func (p *proofs) fresh(plan enforcer.Plan, since time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	proof, ok := p.known[plan.ConfinementDigest()]
+	return ok && proof.held() && !proof.At.Before(since)
+}
+
 // failed says which confinements in use are known not to hold. What nobody asks for keeps nobody waiting.
 func (p *proofs) failed() []string {
 	p.mu.Lock()

@@ -23,6 +23,9 @@ func (s *Service) prove(ctx context.Context, box *sandbox, plan enforcer.Plan) (
 	if _, err := s.log.Append(ctx, began); err != nil {
 		return planProof{}, err
 	}
+	if err := s.letProbesOut(box, plan); err != nil {
+		return planProof{}, fmt.Errorf("probes: %w", err)
+	}
 	acts := enforcer.Acts(plan, s.host.Arch)
 	var names []string
 	for _, act := range acts {
@@ -147,10 +150,13 @@ func (s *Service) reprove() {
 	}
 }
 
+func defaultRequest() policy.Request {
+	return policy.Request{Action: policy.ActionExec, Caller: Self(), Command: policy.Command{Argv: []string{"true"}}}
+}
+
 // defaultPlan is the plan of a command that asks for nothing in particular, in that sandbox.
 func (s *Service) defaultPlan(ctx context.Context, box *sandbox) (enforcer.Plan, error) {
-	request := policy.Request{Action: policy.ActionExec, Caller: Self(), Command: policy.Command{Argv: []string{"true"}}}
-	decision := s.engine.Decide(ctx, request)
+	decision := s.engine.Decide(ctx, defaultRequest())
 	if !decision.Allow {
 		return enforcer.Plan{}, &deniedError{decision.Reasons}
 	}

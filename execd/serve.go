@@ -39,6 +39,7 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.chores.Go(s.settle)
+	s.chores.Go(s.proveStart)
 	wrong := serveAll(ctx, server, crowd.bound(listeners))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()

@@ -65,6 +65,7 @@ func testConfig(t testing.TB) Config {
 // decision may take, which on an emulated processor is another time.
 func hastenPolicy(c *Config) {
 	c.TestedPolicy, c.DecisionTimeout = true, 30*time.Second
+	c.ProbeInterval = 0 // what is tried at a start has tests of its own
 }
 
 // start starts a service and closes it at the test's end.

@@ -170,6 +170,9 @@ func (v *verification) probe(ctx context.Context, named string, boxes []*sandbox
 		proof, err := s.prove(ctx, box, plan)
 		v.tried(plan.ConfinementDigest(), proof, err)
 	}
+	if open, there := s.relayPlan(ctx, box); err == nil && there {
+		plans[open.ConfinementDigest()] = open
+	}
 	for digest, plan := range plans {
 		proof, err := s.proveFresh(ctx, plan)
 		v.tried(digest, proof, err)
