@@ -66,7 +66,7 @@ var elsewhere = map[string]string{
 	"F2":  "execd.TestStrangersAreClosed execd.TestStrangersAreRecordedOnceInASecond test/faults.TestWrongUser",
 	"F4":  "test/faults.TestPassedDescriptors",
 	"F5":  "test/faults.TestTokenMode test/faults.TestCallerOfAnotherPIDNamespace execd.TestTokenCallers",
-	"F6":  "enforcer/mount.TestSourcesHaveNoSockets execd.TestShowRefusesWhatIsOurs",
+	"F6":  "enforcer/mount.TestSourcesHaveNoSockets execd.TestShowRefusesWhatIsOurs runner.TestNetworkActsHold execd.TestProvenRelay",
 	"F7":  "runner/file.TestPathsThatLeadOut execd.TestFileDenied",
 	"F8":  "runner/file.TestRaces execd.TestFileRaces",
 	"F9":  "runner/file.TestPathsThatLeadOut",

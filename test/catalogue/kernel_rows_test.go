@@ -40,6 +40,7 @@ var kernelRows = []row{
 		i386                             → SIGSYS or ENOSYS
 		i386 102 1 0                     → SIGSYS or ENOSYS
 		i386 359 40 1 0                  → SIGSYS or ENOSYS
+		i386 360 40 1 0                  → SIGSYS or ENOSYS
 		i386 11 0 0 0                    → SIGSYS or ENOSYS
 		i386 120 0x10000000 0            → SIGSYS or ENOSYS
 		i386 425 1 0                     → SIGSYS or ENOSYS`, readBack: "seccomp.filter"},
@@ -88,6 +89,9 @@ var kernelRows = []row{
 		queue                            → EMFILE`, readBack: "rlimit.msgqueue"},
 	{id: "A23", what: "sockets to the hypervisor, the wire and the kernel's own", try: `
 		socket vsock                     → EAFNOSUPPORT
+		socket 40 2 0                    → EAFNOSUPPORT
+		socket 40 5 0                    → EAFNOSUPPORT
+		syscall socket 0x100000028 1 0   → EAFNOSUPPORT
 		socket packet                    → EAFNOSUPPORT
 		socket alg                       → EAFNOSUPPORT
 		socket bluetooth                 → EAFNOSUPPORT
