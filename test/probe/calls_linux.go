@@ -79,6 +79,7 @@ var calls = map[string]uintptr{
 	"setgroups":              unix.SYS_SETGROUPS,
 	"sethostname":            unix.SYS_SETHOSTNAME,
 	"setns":                  unix.SYS_SETNS,
+	"socket":                 unix.SYS_SOCKET,
 	"setpriority":            unix.SYS_SETPRIORITY,
 	"setresgid":              unix.SYS_SETRESGID,
 	"setresuid":              unix.SYS_SETRESUID,
