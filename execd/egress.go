@@ -16,8 +16,8 @@ type egress struct {
 }
 
 type egressEvent struct {
-	sandbox string
-	egress  audit.Egress
+	sandbox, exec string
+	egress        audit.Egress
 }
 
 // mostEgress are the events that may wait to be written.
@@ -27,10 +27,10 @@ func newEgress(s *Service) *egress {
 	return &egress{service: s, events: make(chan egressEvent, mostEgress)}
 }
 
-// tell hands an event over, and never waits.
-func (e *egress) tell(sandbox string, event audit.Egress) {
+// tell hands an event of a sandbox over, and of the exec that caused it if that is known, and never waits.
+func (e *egress) tell(sandbox, exec string, event audit.Egress) {
 	select {
-	case e.events <- egressEvent{sandbox, event}:
+	case e.events <- egressEvent{sandbox, exec, event}:
 	default:
 		e.lost.Add(1)
 	}
@@ -57,10 +57,7 @@ func (e *egress) write() {
 
 func (e *egress) record(event egressEvent) {
 	event.egress.Suppressed += int(e.lost.Swap(0))
-	r := audit.Record{Type: audit.TypeEgress, Sandbox: event.sandbox, Egress: &event.egress}
-	if those := e.service.running.all(func(w *walk) bool { return w.box.id == event.sandbox }); len(those) == 1 {
-		r.Exec = those[0].id
-	}
+	r := audit.Record{Type: audit.TypeEgress, Sandbox: event.sandbox, Exec: event.exec, Egress: &event.egress}
 	ctx, cancel := context.WithTimeout(context.Background(), e.service.config.RecordTimeout)
 	defer cancel()
 	if _, err := e.service.log.Note(ctx, r); err != nil {

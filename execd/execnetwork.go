@@ -32,6 +32,7 @@ func (w *walk) letOut() error {
 	if err != nil || w.box.outlet == nil {
 		return err
 	}
+	w.box.outlet.present.add(w.id)
 	if !w.box.kept {
 		if spec.DenyAll() {
 			return nil

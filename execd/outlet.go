@@ -45,6 +45,9 @@ type outlet struct {
 	// shut: nothing goes out any more, whatever is asked.
 	shut bool
 
+	// present are the execs of the sandbox, from before their release until their trees are gone.
+	present present
+
 	// repairing is held while a fence is looked at again and made anew; repaired, which it guards, says that it was, once. What changes it again isn't an
 	// accident.
 	repairing sync.Mutex

@@ -83,7 +83,7 @@ func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 // tell writes down what a program did, unless it is one of ours that was to do it.
 func (out *outlet) tell(event audit.Egress) {
 	if !out.probed.Load() {
-		out.outlets.egress.tell(out.box.id, event)
+		out.outlets.egress.tell(out.box.id, out.present.only(), event)
 	}
 }
 

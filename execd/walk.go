@@ -93,6 +93,7 @@ func (s *Service) leave(w *walk) {
 	if w.box != nil {
 		if w.box.outlet != nil {
 			w.box.outlet.leave(w.id)
+			w.box.outlet.present.remove(w.id)
 		}
 		s.sandboxes.putBack(w.box)
 	}
