@@ -99,7 +99,7 @@ func TestRemedies(t *testing.T) {
 		{"mbind", [6]uint64{}, "Localhost(sandboxd/gpu)", `seccompProfile Localhost "sandboxd/gpu" allows it, where policy lists it`},
 		{"personality", [6]uint64{0x40000}, "Localhost(sandboxd/jit)", `seccompProfile Localhost "sandboxd/jit" allows it, where policy lists it`},
 		{"lsm_list_modules", [6]uint64{}, "", "a Localhost profile of one's own that allows lsm_list_modules; sandboxd profile show default prints one to begin with"},
-		{"ptrace", [6]uint64{}, "", "none: sandboxd refuses it under every profile, since it reads or changes the memory, the descriptors or the limits of other processes"},
+		{"ptrace", [6]uint64{}, "", "none: sandboxd refuses it under every profile, since it reads or changes the memory, the descriptors, the limits or the priority of other processes"},
 	} {
 		nr, ok := seccomp.Number(s.host.Arch, row.call)
 		if !ok {
