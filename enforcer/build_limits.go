@@ -90,10 +90,10 @@ func (b *builder) memory(bytes int64) error {
 	switch {
 	case bytes <= 0:
 		return nil
-	case !b.controller("memory"):
-		return b.lack("cgroup.memory", "limits.memoryBytes", "memory can't be limited: "+b.why("memory"), howToController)
 	case bytes < minMemory:
 		return &RefusedError{Field: "limits.memoryBytes", Message: fmt.Sprintf("no program starts in %d bytes", bytes), HowTo: fmt.Sprintf("ask for %d or more", minMemory)}
+	case !b.controller("memory"):
+		return b.countedMemory(bytes)
 	}
 	b.plan.Cgroup["memory.max"] = strconv.FormatInt(bytes/memoryUnit*memoryUnit, 10)
 	// The whole tree goes, so that no exec lives on as half of itself.
@@ -101,6 +101,28 @@ func (b *builder) memory(bytes int64) error {
 	if b.host.Cgroup.Swap {
 		b.plan.Cgroup["memory.swap.max"] = "0"
 	}
+	return nil
+}
+
+// dataFactor and dataSlack make of a memory limit the RLIMIT_DATA that stands behind a count of it: well above it, so that the count acts first, and
+// with room for the stacks of threads, which are data too.
+const (
+	dataFactor = 4
+	dataSlack  = 64 << 20
+)
+
+// countedMemory is what is left without a memory controller, where policy accepts that. The kernel limits no more than each process's private
+// writable memory (RLIMIT_DATA), and tells nobody when it says no. So the runner counts what the tree holds, many times a second, and kills: that is
+// known, and late by one look. Both are weaker than memory.max, and the plan says so.
+func (b *builder) countedMemory(bytes int64) error {
+	data := bytes*dataFactor + dataSlack
+	message := fmt.Sprintf("the kernel limits no tree's memory: %s; the tree is killed when it is seen to hold more than %d bytes, and RLIMIT_DATA holds each process to %d",
+		b.why("memory"), bytes, data)
+	if err := b.lack("cgroup.memory", "limits.memoryBytes", message, howToController); err != nil {
+		return err
+	}
+	b.rlimit("data", data)
+	b.plan.Memory = bytes
 	return nil
 }
 

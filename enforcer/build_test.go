@@ -329,3 +329,26 @@ func TestBuildLetsOut(t *testing.T) {
 		t.Error("a sandbox without a fence is let out since policy accepts that")
 	}
 }
+
+// Where there is no memory controller and policy accepts that, memory is counted, and the kernel's own limit of a process stands behind the count.
+func TestCountedMemory(t *testing.T) {
+	host, decision := fixedHost(), fixedDecision()
+	host.Cgroup.Controllers = nil
+	decision.Effective.Limits.MemoryBytes, decision.Accept = 64<<20, []string{"cgroup.memory"}
+	for _, kill := range []bool{true, false} { // with a group for the exec, and without one
+		host.Cgroup.Kill = kill
+		plan, err := Build(decision, host, fixedSandbox(), Profiles{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Memory != 64<<20 || plan.Cgroup["memory.max"] != "" {
+			t.Errorf("kill %t: %d bytes counted, group %v", kill, plan.Memory, plan.Cgroup)
+		}
+		if i := slices.IndexFunc(plan.RLimits, func(l RLimit) bool { return l.Name == "data" }); i < 0 || plan.RLimits[i].Value != 320<<20 {
+			t.Errorf("kill %t: limits %+v", kill, plan.RLimits)
+		}
+	}
+	if plan, err := Build(decision, fixedHost(), fixedSandbox(), Profiles{}); err != nil || plan.Memory != 0 || plan.Cgroup["memory.max"] == "" {
+		t.Errorf("with a controller nobody else counts: %+v, %v", plan, err)
+	}
+}

@@ -68,6 +68,9 @@ type Plan struct {
 	Cgroup map[string]string `json:"cgroup,omitzero"`
 	// CPUTime is the processor time in microseconds after which the runner kills the tree, by its cgroup's count; 0: no limit by that count.
 	CPUTime int64 `json:"cpuTimeMicroseconds,omitzero"`
+	// Memory is how much the tree may hold, in bytes, before the runner kills it, by the runner's own count; 0: nobody counts. Only in place of
+	// memory.max, where policy accepts that there is none.
+	Memory int64 `json:"memoryCountedBytes,omitzero"`
 	// Kill is "cgroup" or "shepherd".
 	Kill string `json:"kill"`
 

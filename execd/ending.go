@@ -54,6 +54,11 @@ func (w *walk) finish(exit runner.Exit) Reply {
 		if e.killed != causeDeadline && !e.late {
 			reply.Message = cpuMessage(w.decision.Effective.Limits.CPUSeconds)
 		}
+	case OutcomeOOM:
+		if e.killed == causeMemory {
+			reply.Message = fmt.Sprintf("its tree held more than the %d bytes of limits.memoryBytes; counted and killed by sandboxd, since the kernel has no memory controller here",
+				w.plan.Memory)
+		}
 	case OutcomeMismatch:
 		reply.ExitCode, reply.Signal = nil, nil
 		reply.Message = sentence(w.mismatch)
@@ -63,7 +68,7 @@ func (w *walk) finish(exit runner.Exit) Reply {
 			break
 		}
 		if exit.Uncounted {
-			reply.Message = "killed, since the processor time that limits.cpuSeconds bounds could no longer be read from its cgroup"
+			reply.Message = "killed, since the processor time or memory that its limits bound could no longer be counted"
 			break
 		}
 		reply.Message = "the kernel gave no exit status: worker or sandbox ended first"
@@ -82,6 +87,8 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeNone
 	case exit.CPULimit: // perhaps before execve
 		return causeCPU
+	case exit.MemoryLimit:
+		return causeMemory
 	case w.unstarted != nil, exit.Uncounted:
 		return causeFailure
 	case exit.OutputLimit:

@@ -13,7 +13,7 @@ const (
 	OutcomeError       Outcome = "error"        // exit n ≠ 0
 	OutcomeSignaled    Outcome = "signaled"     // died by a signal that we didn't send
 	OutcomeTimeout     Outcome = "timeout"      // our wall clock, or the processor time of limits.cpuSeconds
-	OutcomeOOM         Outcome = "oom"          // the kernel killed for memory
+	OutcomeOOM         Outcome = "oom"          // the kernel killed for memory; where it can't and policy accepts that, we did, by our count
 	OutcomeOutputLimit Outcome = "output_limit" // killed since its output passed the cap and policy says kill
 	OutcomeDenied      Outcome = "denied"       // policy said no, or this host can't hold it; nothing ran
 	OutcomeMismatch    Outcome = "mismatch"     // read-back failed
@@ -35,6 +35,7 @@ const (
 	causeNone        cause = ""
 	causeDeadline    cause = "deadline"
 	causeCPU         cause = "processor time"
+	causeMemory      cause = "memory"
 	causeCaller      cause = "caller"
 	causeOutputLimit cause = "output limit"
 	causeMismatch    cause = "mismatch"
@@ -76,6 +77,8 @@ func (e ending) outcome() Outcome {
 	switch e.killed {
 	case causeDeadline, causeCPU:
 		return OutcomeTimeout
+	case causeMemory:
+		return OutcomeOOM
 	case causeCaller:
 		return OutcomeCancelled
 	case causeOutputLimit:

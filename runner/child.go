@@ -47,9 +47,11 @@ type Exit struct {
 	OOMKills int64
 	// OutputLimit says that the tree was killed for its output.
 	OutputLimit bool
-	// CPULimit says that it was killed for its processor time, Uncounted that its cgroup's count could no longer be read.
-	CPULimit  bool
-	Uncounted bool
+	// CPULimit says that it was killed for its processor time, MemoryLimit for the memory that it held by our count, Uncounted that one of the
+	// two could no longer be counted.
+	CPULimit    bool
+	MemoryLimit bool
+	Uncounted   bool
 	// CPUTime is what the whole tree has used, where the plan limits that; else, or where it can't be read, 0.
 	CPUTime time.Duration
 	// Calls are what the filter's listener heard of, where the plan has one; CallsCut says that it heard of more than it keeps.

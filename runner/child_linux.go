@@ -45,6 +45,9 @@ type Child struct {
 	// cpuLimit is the processor time that the whole tree may use, by countCPU; 0: not limited so.
 	cpuLimit time.Duration
 	countCPU func() (time.Duration, error)
+	// memoryLimit is how much memory the whole tree may hold, by countMemory; 0: nobody counts.
+	memoryLimit int64
+	countMemory func() (int64, error)
 
 	// heard is what the worker has said so far; stuck, that what is left of the tree waits in the kernel, where no signal ends it.
 	heard    heard
@@ -61,7 +64,7 @@ type Child struct {
 	// giveUp is when a killed tree is given up; zero: not killed.
 	giveUp time.Time
 	over   bool
-	// done is closed with over, for the watch over processor time.
+	// done is closed with over, for the watches over processor time and memory.
 	done chan struct{}
 }
 
@@ -167,6 +170,7 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 	if err == nil {
 		err = c.limitCPU(time.Duration(p.CPUTime) * time.Microsecond)
 	}
+	c.limitMemory(p.Memory)
 	return ends, err
 }
 
@@ -301,6 +305,9 @@ func (c *Child) Release() error {
 	}
 	if c.cpuLimit > 0 {
 		go c.watchCPU(c.cpuLimit)
+	}
+	if c.memoryLimit > 0 {
+		go c.watchMemory(c.memoryLimit)
 	}
 	return nil
 }

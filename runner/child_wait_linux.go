@@ -92,7 +92,8 @@ func (c *Child) end(exit *Exit) {
 	}
 	c.over = true
 	exit.Killed, exit.Stuck = c.killed, c.stuck && !exit.TreeEmpty
-	exit.OutputLimit, exit.CPULimit, exit.Uncounted = c.killed && c.why == killOutput, c.killed && c.why == killCPU, c.killed && c.why == killUncounted
+	exit.OutputLimit, exit.CPULimit = c.killed && c.why == killOutput, c.killed && c.why == killCPU
+	exit.MemoryLimit, exit.Uncounted = c.killed && c.why == killMemory, c.killed && c.why == killUncounted
 	if c.group != nil {
 		exit.OOMKills, _ = c.group.OOMKills()
 		if c.cpuLimit > 0 {

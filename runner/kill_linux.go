@@ -34,7 +34,8 @@ const (
 	killAsked     killReason = iota // by the daemon, which knows why
 	killOutput                      // too much output
 	killCPU                         // processor time used up
-	killUncounted                   // processor time can't be counted any more
+	killMemory                      // more memory than the tree may hold, by our count
+	killUncounted                   // processor time or memory can't be counted any more
 )
 
 func (c *Child) killFor(why killReason) {
