@@ -2,9 +2,7 @@ package execd
 
 import (
 	"context"
-	"errors"
 
-	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -30,12 +28,8 @@ func (s *Service) Decide(ctx context.Context, r policy.Request) (DecideReply, er
 		reply.Changes = explanation.Changes
 	}
 	if reply.Decision.Allow {
-		_, err := enforcer.Build(reply.Decision, s.host, s.pattern, s.profiles)
-		var refused *enforcer.RefusedError
-		if errors.As(err, &refused) {
-			reason := refusal(refused)
-			reply.Refused = &reason
-		} else if err != nil {
+		var err error
+		if reply.Refused, err = s.refusedHere(reply.Decision); err != nil {
 			return reply, err
 		}
 	}

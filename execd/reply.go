@@ -48,6 +48,8 @@ type Reply struct {
 	// ReturnValueHow is "value", "repr", "replaced", "none" or "failed" (run), "marker" or "none" (result marker).
 	ReturnValueHow    string `json:"returnValueHow,omitempty"`
 	ReturnValueReason string `json:"returnValueReason,omitempty"`
+	// pythonValue is the value of a run as Python wrote it.
+	pythonValue []byte
 
 	// DeniedCalls are the system calls that the seccomp filter refused, where that was asked for (explainDenials). ENOSYS is not among them: so
 	// libraries are told to fall back. DeniedCallsCut says that there were more than are kept or heard of.
@@ -143,6 +145,15 @@ func (r Reply) ExitStatus() int {
 		return 130
 	}
 	return 125
+}
+
+// PythonValue is the value of a run as Python wrote it: ReturnValue with NaN, Infinity and -Infinity in place, for clients that expect them; "null"
+// where there is none. It isn't in the reply's JSON, which has no such tokens.
+func (r Reply) PythonValue() []byte {
+	if r.pythonValue == nil {
+		return []byte("null")
+	}
+	return r.pythonValue
 }
 
 // Output gives the bytes of both streams back, whichever field they travelled in.

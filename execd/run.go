@@ -52,6 +52,7 @@ func (w *walk) returnValue(reply *Reply, exit runner.Exit) {
 	case w.request.Action == policy.ActionRun:
 		value := w.program.value.value(exit.TreeEmpty)
 		reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason = value.Value, value.How, value.Reason
+		reply.pythonValue = value.Text
 	case w.options.ResultMarker:
 		takeMarker(reply, exit)
 	}

@@ -31,7 +31,8 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 	crowd := &connections{most: s.config.connections(), busy: s.metrics.busy.Inc}
 	server := &http.Server{
 		ConnState:         crowd.state,
-		Handler:           s.Handler(),
+		Handler:           byListener(s.Handler()),
+		BaseContext:       withMount,
 		ConnContext:       withCaller,
 		ReadHeaderTimeout: s.config.HeaderTimeout,
 		IdleTimeout:       s.config.IdleTimeout,
