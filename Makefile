@@ -20,7 +20,7 @@ export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-vm lint bench fuzz fmt clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm lint bench fuzz fmt clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ build-probes: build
 run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-user test-vm ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -66,6 +66,10 @@ test-python: build
 # The same tests once more without privilege. As an ordinary user `make test` has only this kind.
 test-user: build-probes
 	@test/user.sh $(BIN)
+
+# DataRobot's own client, unmodified, against the daemon as it is installed; with the conformance material there, it fails rather than leave something out.
+test-datarobot: build
+	@test/datarobot.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
 
 # And in a machine with every cgroup controller and an older kernel.
 test-vm:

@@ -40,15 +40,19 @@ fetch_client() {
 	touch "$cache/ready"
 }
 
-if [ ${#packages[@]} -eq 0 ]; then
-	fetch_client "$python"
-	exit 0
+if [ ${#packages[@]} -gt 0 ]; then
+	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+		echo "tests need these packages (Debian's names): ${packages[*]}" >&2
+		exit 1
+	fi
+	export DEBIAN_FRONTEND=noninteractive
+	apt-get update -qq
+	apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fi
-if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-	echo "tests need these packages (Debian's names): ${packages[*]}" >&2
-	exit 1
-fi
-export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
-apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fetch_client "${python:-/usr/bin/python3}"
+
+# The same client with all that it needs, for test/datarobot.sh.
+requirements=${SANDBOXD_CONFORMANCE:-}/datarobot/requirements.txt
+if [ -e "$requirements" ]; then
+	"$(dirname "$0")/datarobot-venv.sh" "$requirements" >/dev/null
+fi

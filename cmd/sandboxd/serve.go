@@ -15,16 +15,18 @@ import (
 
 func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int, error) {
 	var (
-		where  place
-		allow  list
-		format string
-		level  slog.Level
-		tuned  = execd.DefaultConfig("/")
+		where   place
+		allow   list
+		format  string
+		level   slog.Level
+		foreign datarobot
+		tuned   = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
 	tcp := flags.String("listen", "", "TCP `address` to listen on as well, such as 127.0.0.1:7780; needs --token-file (off unless given)")
 	token := flags.String("token-file", "", "`path` of a file of ours, mode 0600, with the token that requests to --listen must have")
 	beyond := flags.Bool("listen-beyond-loopback", false, "let --listen be an address of a network; protecting it, and the token on it, is up to you")
+	foreign.register(flags)
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
@@ -65,6 +67,9 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if *beyond && *tcp == "" {
 		return 0, errors.New("--listen-beyond-loopback needs --listen")
 	}
+	if err := foreign.configure(&config); err != nil {
+		return 0, err
+	}
 	listen := func() ([]net.Listener, error) {
 		socket, err := execd.Listen(path, uids)
 		if err != nil || *tcp == "" {
@@ -76,26 +81,27 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		}
 		return []net.Listener{socket, second}, nil
 	}
-	if err := p.listenAndServe(ctx, config, listen); err != nil {
+	if err := p.listenAndServe(ctx, config, listen, &foreign); err != nil {
 		return 1, err
 	}
 	return 0, nil
 }
 
 // listenAndServe opens the sockets last: who can connect meets a service that can work.
-func (p *program) listenAndServe(ctx context.Context, config execd.Config, listen func() ([]net.Listener, error)) error {
+func (p *program) listenAndServe(ctx context.Context, config execd.Config, listen func() ([]net.Listener, error), foreign *datarobot) error {
 	service, err := execd.New(ctx, config)
 	if err != nil {
 		return err
 	}
+	here := &embedded{service, config.StopTimeout}
 	listeners, err := listen()
 	if err != nil {
-		return errors.Join(err, (&embedded{service, config.StopTimeout}).Close())
+		return errors.Join(err, here.Close())
 	}
 	for _, l := range listeners {
 		config.Logger.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 	}
-	return service.Serve(ctx, listeners...) // which closes the service
+	return foreign.serveBeside(ctx, here, listeners)
 }
 
 func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) {
