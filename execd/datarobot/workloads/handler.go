@@ -26,7 +26,7 @@ func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if cause == nil {
 			return
 		}
-		if cause == http.ErrAbortHandler || begun.begun {
+		if err, ok := cause.(error); begun.begun || ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(http.ErrAbortHandler) // net/http cuts the connection: what was sent can't be taken for a whole answer
 		}
 		f.config.Logger.Error("bug: panic in a handler; please report this", "panic", cause, "stack", string(debug.Stack()))
