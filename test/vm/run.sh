@@ -55,7 +55,7 @@ libraries() {
 		cp -Lu "$library" "$work/dynamic/lib/"
 	done
 }
-for program in sh cat echo ls sleep true; do
+for program in sh cat echo ls nice sleep true; do
 	path=$(type -P "$program")
 	cp -L "$path" "$work/dynamic/bin/"
 	libraries "$path"
