@@ -96,6 +96,12 @@ type Config struct {
 	// RecordConnections writes down each connection that ended, not only those that were refused or cut.
 	RecordConnections bool
 
+	// Prewarm are the interpreters that wait for a run; none: each run starts its own. Together they take at most PrewarmMemory, and one that doesn't
+	// come to wait within PrewarmTimeout is given up.
+	Prewarm        []Prewarm
+	PrewarmMemory  int64
+	PrewarmTimeout time.Duration
+
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
 
@@ -119,6 +125,7 @@ func DefaultConfig(stateDir string) Config {
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
 		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
 		ResolvConf: "/etc/resolv.conf", SandboxConnections: 1024,
+		PrewarmMemory: 512 << 20, PrewarmTimeout: time.Minute,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -187,6 +194,11 @@ func (c Config) Validate() error {
 	}
 	between("NetworkConnections", int64(c.NetworkConnections), 0, 1<<20)
 	between("SandboxConnections", int64(c.SandboxConnections), 1, 1<<20)
+	between("PrewarmMemory", c.PrewarmMemory, 1<<20, 1<<40)
+	period("PrewarmTimeout", c.PrewarmTimeout)
+	if err := checkPrewarm(c.Prewarm); err != nil {
+		wrong = append(wrong, fmt.Errorf("config: Prewarm: %w", err))
+	}
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	if err := c.checkShow(); err != nil {
 		wrong = append(wrong, fmt.Errorf("config: %w", err))

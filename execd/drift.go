@@ -176,6 +176,7 @@ func (s *Service) drifted(box *sandbox, w *walk, d *drift) {
 		}
 	}
 	s.sandboxes.purge()
+	s.interpreters.want()
 }
 
 // recordDrift says what was found and what is done about it. A log that can't be written keeps nothing from being killed.

@@ -116,7 +116,7 @@ func cpuMessage(limit float64) string {
 
 // cpuSeconds is what the tree has used by its cgroup's count where there is one, else what the leader and the children that it waited for have.
 func cpuSeconds(exit runner.Exit) float64 {
-	return max(exit.CPUTime.Seconds(), seconds(exit.Rusage.Utime)+seconds(exit.Rusage.Stime))
+	return max(exit.CPUTime.Seconds(), seconds(exit.Rusage.Utime)+seconds(exit.Rusage.Stime)-exit.CPUBefore.Seconds(), 0)
 }
 
 // reply has what every reply of this walk has.
@@ -124,8 +124,20 @@ func (w *walk) reply(outcome Outcome) Reply {
 	empty := ""
 	return Reply{
 		ID: w.id, Outcome: outcome, TreeEmpty: true, Stdout: &empty, Stderr: &empty,
-		Decision: judgmentOf(w.decision), Verdict: proofOf(w.verdict, w.verdictDigest(), w.options.Rows), AuditSequence: w.sequence,
+		Interpreter: w.interpreter(),
+		Decision:    judgmentOf(w.decision), Verdict: proofOf(w.verdict, w.verdictDigest(), w.options.Rows), AuditSequence: w.sequence,
 	}
+}
+
+// interpreter is how that of a run was started, if it was released.
+func (w *walk) interpreter() string {
+	switch {
+	case w.request.Action != policy.ActionRun || !w.released:
+		return ""
+	case w.waiter != nil:
+		return InterpreterWarm
+	}
+	return InterpreterCold
 }
 
 // output puts in what the child wrote and used.
@@ -162,6 +174,9 @@ func (w *walk) answer(reply Reply, exit *runner.Exit) Reply {
 		w.service.logger.Error("audit", "exec", w.id, "type", last.Type, "error", err)
 	}
 	fault("walk.answer")
+	if reply.Interpreter != "" {
+		w.service.metrics.runs.WithLabelValues(reply.Interpreter).Inc()
+	}
 	w.service.metrics.finished(w.request.Action, reply.Outcome, time.Since(w.began))
 	return reply
 }

@@ -21,6 +21,8 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 	if err != nil {
 		return w.reply(OutcomeInfra).because(err)
 	}
+	s.active.Add(1)
+	defer s.active.Add(-1)
 	defer s.leave(w)
 	defer w.recover(&reply)
 
@@ -73,7 +75,14 @@ func (w *walk) build() (err error) {
 	if err := w.service.queue.outputs.holds(w.decision.Effective.Limits.OutputBytes); err != nil {
 		return err
 	}
-	w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
+	if warm, err := w.adopt(); warm || err != nil {
+		return asDenied(err)
+	}
+	if w.ahead != nil { // the pool's are for those who wait for an answer
+		w.box, err = w.service.sandboxes.makeWarm()
+	} else {
+		w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
+	}
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
 	}
@@ -107,6 +116,9 @@ func (w *walk) prepare() (err error) {
 	if w.program, err = w.newProgram(); err != nil {
 		return asDenied(err)
 	}
+	if w.waiter != nil {
+		return nil // it waits already
+	}
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
 	if !w.box.kept { // a kept one is shared with other execs
@@ -114,7 +126,7 @@ func (w *walk) prepare() (err error) {
 	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
 		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
-		Tee: w.tee(), Extra: w.program.extra,
+		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil,
 	})
 	w.left = errors.Is(err, runner.ErrLeft)
 	if err == nil {
@@ -143,6 +155,9 @@ func (w *walk) tee() func(string, []byte) {
 // check reads the child back and holds it against the plan. What can't be read isn't held.
 func (w *walk) check() error {
 	fault("walk.check")
+	if w.waiter != nil { // read when it was taken
+		return w.holds()
+	}
 	state, err := enforcer.Observe(w.child.PID(), w.service.host)
 	if err != nil {
 		w.verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
@@ -150,6 +165,11 @@ func (w *walk) check() error {
 	}
 	w.verdict = enforcer.Check(w.plan, w.child.Expect(), state)
 	w.verdict.Degraded = append(w.verdict.Degraded, w.box.Verdict().Degraded...)
+	return w.holds()
+}
+
+// holds adds to the verdict what isn't read of the child itself, and says whether all of it holds.
+func (w *walk) holds() error {
 	if err := w.checkNetwork(); err != nil {
 		return err
 	}
@@ -180,6 +200,9 @@ func (w *walk) release() error {
 		return context.Cause(w.ctx)
 	}
 	fault("walk.release")
+	if w.waiter != nil {
+		return w.handOver()
+	}
 	if err := w.heedSandbox(); err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (w *walk) letOut() error {
 	fault("walk.network")
 	spec := w.decision.Effective.Network
 	rules, err := w.service.rulesFor(w.box, spec)
-	if err != nil || w.box.outlet == nil {
+	if err != nil || w.box.outlet == nil || w.ahead != nil { // nothing is let out before there is a job
 		return err
 	}
 	w.box.outlet.present.add(w.id)
@@ -50,7 +50,7 @@ func (w *walk) letOut() error {
 // checkNetwork reads the fence back where something is let out, be it for others of the sandbox: nothing is released into a network that isn't as
 // planned. An exec that may not get out where others may is held by the rules that it has joined, which are looked at too.
 func (w *walk) checkNetwork() error {
-	if w.box.outlet == nil {
+	if w.box.outlet == nil || w.ahead != nil {
 		return nil
 	}
 	if own, _ := w.box.outlet.rules(); w.decision.Effective.Network.DenyAll() && own.Spec().DenyAll() {

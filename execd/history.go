@@ -45,6 +45,7 @@ func (s *Service) reloaded(status engine.Status) {
 		s.logger.Error("audit", "type", r.Type, "error", err)
 	}
 	if !status.Stale {
+		s.interpreters.drain("policy was reloaded")
 		s.rejudgeNetworks()
 	}
 }

@@ -21,6 +21,7 @@ type metrics struct {
 	reloads  *prometheus.CounterVec
 	files    *prometheus.CounterVec
 	content  *prometheus.CounterVec
+	runs     *prometheus.CounterVec
 }
 
 func newMetrics(s *Service) *metrics {
@@ -63,13 +64,19 @@ func newMetrics(s *Service) *metrics {
 	for _, operation := range policy.FileOperations {
 		m.files.WithLabelValues(string(operation), "OK")
 	}
+	m.runs = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "sandboxd_runs_total", Help: "Runs that were released, by whether their interpreter waited for them (warm) or was started for them (cold).",
+	}, []string{"interpreter"})
+	for _, how := range []string{InterpreterWarm, InterpreterCold} {
+		m.runs.WithLabelValues(how)
+	}
 	m.registry.MustRegister(s.sandboxes.outlets.metrics, s.sandboxes.outlets.metrics.queries, s.sandboxes.outlets.metrics.lookups)
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads, m.files, m.content,
+		m.execs, m.seconds, m.answers, m.busy, m.refused, m.reloads, m.files, m.content, m.runs,
 		gauge("sandboxd_running", "Requests that run.", func() float64 { return float64(s.queue.running()) }),
 		gauge("sandboxd_waiting", "Requests that wait for a place.", func() float64 { return float64(s.queue.waiting.Load()) }),
 		gauge("sandboxd_request_memory_bytes", "Memory that is reserved for requests.", func() float64 { return float64(s.bodies.held.Load()) }),
@@ -78,6 +85,8 @@ func newMetrics(s *Service) *metrics {
 		gauge("sandboxd_sandboxes_kept", "Sandboxes that callers made.", func() float64 { _, kept, _, _ := s.sandboxes.count(); return float64(kept) }),
 		gauge("sandboxd_sandboxes_quarantined", "Sandboxes whose end isn't proven.", func() float64 { _, _, lost, _ := s.sandboxes.count(); return float64(lost) }),
 		gauge("sandboxd_sandboxes_drifted", "Sandboxes that drifted and aren't gone.", func() float64 { return float64(len(s.sandboxes.alive(hasDrifted))) }),
+		gauge("sandboxd_interpreters_waiting", "Interpreters that wait for a job.", func() float64 { n, _, _ := s.interpreters.count(); return float64(n) }),
+		gauge("sandboxd_interpreters_memory_bytes", "Memory that they have.", func() float64 { _, bytes, _ := s.interpreters.count(); return float64(bytes) }),
 		gauge("sandboxd_ready", "1 when the daemon can do its job.", func() float64 { return truth(len(s.troubles()) == 0) }),
 		gauge("sandboxd_audit_broken", "1 when the log can't be written and nothing is released.", func() float64 { return truth(s.log.Err() != nil) }),
 		gauge("sandboxd_audit_sequence", "The last record that is on the disk.", func() float64 { return float64(s.log.Last()) }),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner/python"
 )
 
 // workDir is where a command starts unless it says otherwise, and its home.
@@ -30,10 +31,19 @@ type program struct {
 	value   *result
 	// language is a run's.
 	language string
+	// waiter is the interpreter that was started ahead; handing ends when its job is written, or isn't any more.
+	waiter  *python.Waiter
+	handing chan struct{}
 }
 
 // newProgram makes an invocation of the request.
 func (w *walk) newProgram() (*program, error) {
+	switch {
+	case w.ahead != nil:
+		return w.aheadProgram()
+	case w.waiter != nil:
+		return w.warmProgram(), nil
+	}
 	r := w.request
 	switch r.Action {
 	case policy.ActionRun:
@@ -58,6 +68,12 @@ func (p *program) handed(limit int64) {
 // close closes what is ours of it.
 func (p *program) close() {
 	p.closeExtra()
+	if p.waiter != nil {
+		p.waiter.Job.Close()
+		if p.handing != nil {
+			<-p.handing
+		}
+	}
 	switch {
 	case p.value != nil:
 		p.value.close()

@@ -17,6 +17,13 @@ func (w *walk) releaseRecord() auditRecord {
 	r := w.baseRecord(audit.TypeRelease)
 	r.PlanDigest = w.plan.Digest()
 	r.Verdict = recordedVerdict(w.verdict, w.verdictDigest())
+	switch {
+	case w.ahead != nil:
+		r.Type, r.Prewarm = audit.TypePrewarm, w.prewarmed()
+		r.Message = "an interpreter is started ahead, for no code but these imports"
+	case w.waiter != nil:
+		r.Prewarm = w.waiter.walk.prewarmed()
+	}
 	return r
 }
 

@@ -56,6 +56,9 @@ type Reply struct {
 	DeniedCalls    []audit.DeniedCall `json:"deniedCalls,omitempty"`
 	DeniedCallsCut bool               `json:"deniedCallsCut,omitzero"`
 
+	// Interpreter says of a run whether its interpreter was started for it ("cold") or waited, confined, for a job ("warm").
+	Interpreter string `json:"interpreter,omitempty"`
+
 	// Reasons say why a denied request was denied, by policy or by this host.
 	Reasons []policy.Reason `json:"reasons,omitempty"`
 	// Message says in one sentence what went wrong: not_started, mismatch, cancelled before the release, infra.

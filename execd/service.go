@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -37,6 +38,9 @@ type Service struct {
 	running running
 	egress  *egress
 	proofs  proofs
+	// interpreters wait for jobs; active counts requests on their way.
+	interpreters *interpreters
+	active       atomic.Int64
 	// pattern is a sandbox plan as fresh sandboxes have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
@@ -96,6 +100,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if err := s.proofs.open(filepath.Join(c.StateDir, "probes.json"), s.host); err != nil {
 		s.logger.Warn("earlier proofs by probes aren't used", "error", err)
 	}
+	s.interpreters = newInterpreters(s)
 	s.metrics = newMetrics(s)
 	if err := s.openEngine(ctx); err != nil {
 		return nil, err
@@ -107,6 +112,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	s.chores.Go(s.mendLog)
 	s.chores.Go(s.watchDrift)
 	s.chores.Go(s.egress.write)
+	if len(c.Prewarm) > 0 {
+		s.chores.Go(s.interpreters.fill)
+	}
 	return s, nil
 }
 

@@ -20,7 +20,9 @@ type Status struct {
 	Host          HostStatus      `json:"host"`
 	Requests      RequestStatus   `json:"requests"`
 	Sandboxes     SandboxesStatus `json:"sandboxes"`
-	Audit         AuditStatus     `json:"audit"`
+	// Interpreters are those that wait for a run.
+	Interpreters InterpretersStatus `json:"interpreters"`
+	Audit        AuditStatus        `json:"audit"`
 }
 
 // HostStatus is what this place lets us enforce.
@@ -46,6 +48,13 @@ type SandboxesStatus struct {
 	Drifted     int `json:"drifted"`
 }
 
+// InterpretersStatus counts interpreters that were started ahead and wait. Trouble is why the last one of them didn't come to; runs start cold then.
+type InterpretersStatus struct {
+	Waiting     int    `json:"waiting"`
+	MemoryBytes int64  `json:"memoryBytes"`
+	Trouble     string `json:"trouble,omitempty"`
+}
+
 // AuditStatus is how the log is.
 type AuditStatus struct {
 	Directory string `json:"directory"`
@@ -66,6 +75,11 @@ func (s *Service) Status() Status {
 		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
 		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined, Drifted: len(s.sandboxes.alive(hasDrifted))},
 		Audit:     AuditStatus{Directory: s.log.Dir(), Sequence: s.log.Last()},
+	}
+	waiting, bytes, trouble := s.interpreters.count()
+	status.Interpreters = InterpretersStatus{Waiting: waiting, MemoryBytes: bytes}
+	if trouble != nil {
+		status.Interpreters.Trouble = sentence(trouble)
 	}
 	if err := s.log.Err(); err != nil {
 		status.Audit.Error = sentence(err)

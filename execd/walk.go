@@ -28,13 +28,18 @@ type walk struct {
 	decision policy.Decision
 	// inherited says that the request's network is its sandbox's.
 	inherited bool
-	box       *sandbox
-	plan      enforcer.Plan
-	program   *program
-	child     *runner.Child
-	verdict   policy.Verdict
-	digested  digested
-	sequence  int64
+	// ahead is set for an interpreter that is started ahead of its job, waiter for a run that got one. handed says that child, box and program are
+	// another walk's now.
+	ahead    *waiter
+	waiter   *waiter
+	handed   bool
+	box      *sandbox
+	plan     enforcer.Plan
+	program  *program
+	child    *runner.Child
+	verdict  policy.Verdict
+	digested digested
+	sequence int64
 
 	// released says that untrusted code may have run. From then on the clock runs: it ends with errDeadline, or when ctx does.
 	released  bool
@@ -87,10 +92,10 @@ func (w *walk) hook(life context.Context, why error) {
 func (s *Service) leave(w *walk) {
 	s.running.remove(w)
 	w.end()
-	if w.program != nil {
+	if w.program != nil && !w.handed {
 		w.program.close()
 	}
-	if w.box != nil {
+	if w.box != nil && !w.handed {
 		if w.box.outlet != nil {
 			w.box.outlet.leave(w.id)
 			w.box.outlet.present.remove(w.id)

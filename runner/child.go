@@ -21,6 +21,8 @@ type IO struct {
 	Tee func(stream string, chunk []byte)
 	// Extra are the child's descriptors from 3. They stay the caller's to close.
 	Extra []*os.File
+	// Waiting says that the child is started ahead: after its release nobody reads its output, and its time doesn't run, until [Child.Begin].
+	Waiting bool
 }
 
 // OnLimit's values.
@@ -61,8 +63,10 @@ type Exit struct {
 	Stderr   Output
 	// Stuck says that the tree isn't empty since all that is left of it waits in the kernel, where no signal ends it: nobody need wait for it.
 	Stuck bool
-	// Duration runs from release to the leader's end.
+	// Duration runs from release to the leader's end; of a child that waited, from Begin.
 	Duration time.Duration
+	// CPUBefore is the processor time that a child which waited had used by Begin. Rusage has it too.
+	CPUBefore time.Duration
 }
 
 // Output is one stream.

@@ -53,6 +53,9 @@ type Child struct {
 	heard    heard
 	stuck    bool
 	released time.Time
+	// waiting says that it is released and nobody reads its output yet; cpuBefore is what it had used when that ended.
+	waiting   bool
+	cpuBefore time.Duration
 
 	// mu guards what Kill uses.
 	mu    sync.Mutex
@@ -100,7 +103,7 @@ func (s *Sandbox) giveBack(w *worker, clean bool) {
 
 // prepare is Prepare with a worker in hand.
 func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bool), p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
-	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{})}
+	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{}), waiting: with.Waiting}
 	ends, err := c.make(p, inv, with)
 	if err != nil {
 		c.scrap()
@@ -298,10 +301,8 @@ func (c *Child) Release() error {
 	if err := c.gate.open(); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
-	go c.stdout.run()
-	go c.stderr.run()
-	if c.stdin.file != nil {
-		go c.stdin.run()
+	if !c.waiting {
+		c.flow()
 	}
 	if c.cpuLimit > 0 {
 		go c.watchCPU(c.cpuLimit)
@@ -310,6 +311,15 @@ func (c *Child) Release() error {
 		go c.watchMemory(c.memoryLimit)
 	}
 	return nil
+}
+
+// flow has the child's streams read and written from here on.
+func (c *Child) flow() {
+	go c.stdout.run()
+	go c.stderr.run()
+	if c.stdin.file != nil {
+		go c.stdin.run()
+	}
 }
 
 // unreleasable is the error of a child that isn't waiting at its gate: what it left there, or what its worker says.

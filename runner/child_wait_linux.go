@@ -27,6 +27,11 @@ func (c *Child) Wait(ctx context.Context) Exit {
 		clean = c.untilEmpty(&exit)
 	}
 	if !c.released.IsZero() {
+		if c.waiting { // it ended before anybody wanted its output
+			c.waiting = false
+			c.flow()
+		}
+		exit.CPUBefore = c.cpuBefore
 		exit.Duration = c.heard.at.Sub(c.released)
 		exit.Stdout, exit.Stderr = c.stdout.finish(), c.stderr.finish()
 	}

@@ -30,6 +30,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
+	flags.Var((*prewarms)(&tuned.Prewarm), "prewarm", "`modules:number` of Python interpreters that wait for runs with these modules imported, such as json,pandas:2 or :2; again for more")
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
 	if err := flags.parse(args); err != nil {

@@ -22,6 +22,7 @@ func registerTuning(f *flagSet, c *execd.Config) {
 	f.IntVar(&c.MaxWorkers, "max-workers", c.MaxWorkers, "execs that run in one sandbox at once")
 	f.Var((*size)(&c.RequestMemory), "request-memory", "memory of all requests that are here, in `bytes`; what doesn't fit is answered 429 at once")
 	f.Var((*size)(&c.OutputMemory), "output-memory", "memory of the output of all that runs, in `bytes`; each exec has nine times its limits.outputBytes of it")
+	f.Var((*size)(&c.PrewarmMemory), "prewarm-memory", "memory that interpreters may have which are started ahead (--prewarm), in `bytes`")
 	f.Var((*size)(&c.BodyBytes), "body-bytes", "largest body of a request, in `bytes`")
 	f.Var((*size)(&c.FileBytes), "file-bytes", "largest content of a file operation, in `bytes`")
 	f.Var((*size)(&c.TmpBytes), "tmp-bytes", "size of a sandbox's /tmp, in `bytes`")
@@ -41,6 +42,17 @@ func registerTuning(f *flagSet, c *execd.Config) {
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "how long a connection may wait for its next request")
 	f.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "how long a client may take to read an answer, or an event of a stream")
 	f.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long a graceful stop may take")
+}
+
+// prewarms is a flag that may be given more than once.
+type prewarms []execd.Prewarm
+
+func (p *prewarms) String() string { return fmt.Sprint(*p) }
+
+func (p *prewarms) Set(text string) error {
+	set, err := execd.ParsePrewarm(text)
+	*p = append(*p, set)
+	return err
 }
 
 // size is a number of bytes: 65536, or with a binary unit, 64KiB. Units of a thousand aren't taken, since nobody knows what 64K would be.

@@ -26,6 +26,8 @@ var untuned = map[string]string{
 	"Now":             "tests only: the clock of the machine is everybody's",
 	"AuditSlots":      "a daemon has its log to itself",
 	"TestedPolicy":    "a daemon tests its policy",
+	"Prewarm":         "--prewarm",
+	"PrewarmTimeout":  "as DecisionTimeout: imports that take longer would never be worth it",
 	"DecisionTimeout": "what is behind it is a bug, not a load",
 	"GateTimeout":     "as DecisionTimeout",
 	"SandboxTimeout":  "as DecisionTimeout",

@@ -15,6 +15,7 @@ const (
 	TypeStop        Type = "stop"        // it has ended on purpose
 	TypeDecision    Type = "decision"    // policy was asked and nothing is released by it: denied, or a dry run
 	TypeRelease     Type = "release"     // decision and proof of an exec; durable before its first instruction
+	TypePrewarm     Type = "prewarm"     // an interpreter is started ahead of a job, durable before; or one that got none was ended. No caller's code is released by it
 	TypeMismatch    Type = "mismatch"    // read-back failed; nothing was released, or it was killed at once
 	TypeOutcome     Type = "outcome"     // how an exec ended
 	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
@@ -49,7 +50,9 @@ type Record struct {
 	PlanDigest string   `json:"planDigest,omitempty"`
 	Verdict    *Verdict `json:"verdict,omitempty"`
 
-	Ending *Ending `json:"ending,omitempty"`
+	// Prewarm is the interpreter that was started ahead: of a prewarm record, and of the release of a run that got one.
+	Prewarm *Prewarm `json:"prewarm,omitempty"`
+	Ending  *Ending  `json:"ending,omitempty"`
 	// Egress is what a program did with its network.
 	Egress *Egress `json:"egress,omitempty"`
 	// Message is for people: what an error said.
@@ -128,6 +131,14 @@ type Ending struct {
 	// DeniedCalls are there where they were asked for; DeniedCallsCut says that there were more.
 	DeniedCalls    []DeniedCall `json:"deniedCalls,omitempty"`
 	DeniedCallsCut bool         `json:"deniedCallsCut,omitzero"`
+}
+
+// Prewarm names an interpreter that was started ahead.
+type Prewarm struct {
+	// Exec is its own id, and Sequence the record of its start, 0 where it is that record itself.
+	Exec     string   `json:"exec"`
+	Sequence int64    `json:"sequence,omitzero"`
+	Imports  []string `json:"imports,omitempty"`
 }
 
 // Egress is a name that was asked for, or a connection. The record's Exec is set where only one program ran in the sandbox.

@@ -7,8 +7,8 @@
 # `json` is not imported: with `re` beneath it, that takes longer than everything else here. Its C halves are used as json.loads and
 # json.dumps(value, default=str) use them.
 #
-# argv: job and result descriptor. The job is 8 bytes each (big endian) of the code's length and of the time limit in milliseconds, the code, then
-# the inputs. The answer is one frame: a letter, 8 bytes of length, and the payload: v, the value as JSON; r, its repr as a JSON string; f, why
+# argv: job and result descriptor. The job is 8 bytes each (big endian) of the code's length, of the time limit in milliseconds, and of when it was
+# handed over, in milliseconds of CLOCK_BOOTTIME, or 0 for when the process began; then the code, then the inputs. The answer is one frame: a letter, 8 bytes of length, and the payload: v, the value as JSON; r, its repr as a JSON string; f, why
 # there is none.
 import os
 import sys
@@ -66,12 +66,6 @@ def encoder(text=str):
 def main(job, result):
     # At once, before anything can start a process that inherits it.
     os.set_inheritable(result, False)
-    with open(job, "rb") as file:
-        data = file.read()
-    size, limit = int.from_bytes(data[:8], "big"), int.from_bytes(data[8:16], "big") / 1000
-    source, inputs = data[16 : 16 + size].decode(), load(data[16 + size :].decode())
-    del data
-
     first, getpid, fstat, write, close = os.getpid(), os.getpid, os.fstat, os.write, os.close
     channel = fstat(result).st_dev, fstat(result).st_ino
     dumps, show, out, err = encoder(), sys.__excepthook__, sys.stdout, sys.stderr
@@ -94,8 +88,10 @@ def main(job, result):
             raise Late("sandbox exceeded timeout of %gs" % limit)
 
     def is_late():
-        # Since the process began, which is before the supervisor's clock did: an alarm of the code's own comes earlier.
+        # Since the process began, or was handed its job, which is before the supervisor's clock did: an alarm of the code's own comes earlier.
         try:
+            if handed:
+                return clock_gettime(CLOCK_BOOTTIME) - handed > limit - 0.05
             with reopen("/proc/self/stat", "rb") as stat:
                 began = number(stat.read().rpartition(b")")[2].split()[19]) / tick
             return clock_gettime(CLOCK_BOOTTIME) - began > limit - 0.05
@@ -180,6 +176,14 @@ def main(job, result):
                 entry = entry.tb_next
         say("" if traceback.__get__(exception) else "Traceback (most recent call last):\n", exception)
         return 1
+
+    # As late as can be: an interpreter that was started ahead waits here.
+    with open(job, "rb") as file:
+        data = file.read()
+    size, limit, handed = (int.from_bytes(data[at : at + 8], "big") for at in (0, 8, 16))
+    limit, handed = limit / 1000, handed / 1000
+    source, inputs = data[24 : 24 + size].decode(), load(data[24 + size :].decode())
+    del data
 
     names = {"inputs": inputs, "_return": None}
     code = 0

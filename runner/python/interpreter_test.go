@@ -19,6 +19,8 @@ import (
 type interpreter struct {
 	path  string
 	minor int // of 3
+	// ahead has it started before there is a job.
+	ahead bool
 }
 
 // interpreters finds every CPython from 3.9 on: the one on the path and those of a version manager in the home directory.
@@ -61,8 +63,11 @@ func interpreters(t *testing.T) []interpreter {
 
 // eachInterpreter runs a subtest for each, which end after the test's own function.
 func eachInterpreter(t *testing.T, test func(t *testing.T, python interpreter)) {
-	for _, python := range interpreters(t) {
-		t.Run(fmt.Sprintf("3.%d", python.minor), func(t *testing.T) {
+	all := interpreters(t)
+	ahead := all[0]
+	ahead.ahead = true
+	for _, python := range append(all, ahead) {
+		t.Run(fmt.Sprintf("3.%d, ahead %t", python.minor, python.ahead), func(t *testing.T) {
 			t.Parallel()
 			test(t, python)
 		})
@@ -92,6 +97,17 @@ func runProgramFor(t *testing.T, python interpreter, p policy.Program, limit tim
 	if err != nil {
 		t.Fatal(err)
 	}
+	var waiter *Waiter
+	if python.ahead {
+		for _, file := range append(extra, result) {
+			file.Close()
+		}
+		if waiter, err = Ahead(nil, []string{t.TempDir()}, 3); err != nil {
+			t.Fatal(err)
+		}
+		argv, extra, result = waiter.Argv, waiter.Extra, waiter.Result
+		defer waiter.Close()
+	}
 	defer result.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -107,6 +123,12 @@ func runProgramFor(t *testing.T, python interpreter, p policy.Program, limit tim
 	}
 	for _, file := range extra {
 		file.Close()
+	}
+	if waiter != nil {
+		if err := waiter.Ready(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		go func() { _ = waiter.Hand(p, limit) }() // which its end ends
 	}
 	value := make(chan Result, 1)
 	go func() { value <- ReadResult(result, 64<<20) }()

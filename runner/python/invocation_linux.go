@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"syscall"
@@ -54,7 +53,7 @@ func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []st
 	if err != nil {
 		return nil, extra, nil, err
 	}
-	return command(extraFrom), append(extra, write), result, nil
+	return command(extraFrom, len(driver)), append(extra, write), result, nil
 }
 
 // Waiting is an invocation whose interpreter waits for its job: what [WriteJob] writes to job. The rest is as in [Invocation]; job is the caller's
@@ -77,29 +76,41 @@ func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.Fi
 		job.Close()
 		return nil, nil, nil, nil, err
 	}
-	return command(extraFrom), []*os.File{file, read, write}, job, result, nil
+	return command(extraFrom, len(driver)), []*os.File{file, read, write}, job, result, nil
 }
 
 // WriteJob hands an interpreter that waits its job over, and closes job. The interpreter reads it whole; one that has died is EPIPE.
 func WriteJob(to *os.File, p policy.Program, limit time.Duration) error {
-	_, err := io.WriteString(to, job(p, limit))
+	return writeJob(to, p, limit, 0)
+}
+
+func writeJob(to *os.File, p policy.Program, limit, handed time.Duration) error {
+	_, err := to.Write(append(jobHeader(p, limit, handed), p.Code...))
+	if err == nil {
+		_, err = to.Write(p.Inputs)
+	}
 	return errors.Join(err, to.Close())
 }
 
-// command is the interpreter's argv; the descriptors are driver, job and result.
-func command(extraFrom int) []string {
+// command is the interpreter's argv; the descriptors are driver, of size bytes, job and result.
+func command(extraFrom, size int) []string {
 	return []string{
-		"python3", "-I", "-u", "-X", "utf8", "-c", fmt.Sprintf(bootstrap, extraFrom, len(driver)),
+		"python3", "-I", "-u", "-X", "utf8", "-c", fmt.Sprintf(bootstrap, extraFrom, size),
 		strconv.Itoa(extraFrom + 1), strconv.Itoa(extraFrom + 2),
 	}
 }
 
-// job is 8 bytes of the code's length, 8 of the limit in milliseconds, the code, then the inputs.
+// job is a header, the code, then the inputs.
 func job(p policy.Program, limit time.Duration) string {
-	text := make([]byte, 0, 16+len(p.Code)+len(p.Inputs))
-	text = binary.BigEndian.AppendUint64(text, uint64(len(p.Code)))
-	text = binary.BigEndian.AppendUint64(text, uint64(max(limit.Milliseconds(), 0)))
-	return string(append(append(text, p.Code...), p.Inputs...))
+	return string(jobHeader(p, limit, 0)) + p.Code + string(p.Inputs)
+}
+
+// jobHeader is 8 bytes of the code's length, 8 of the limit in milliseconds, and 8 of when an interpreter that was started ahead was handed its job, in
+// milliseconds of CLOCK_BOOTTIME; 0 says that its time began with it.
+func jobHeader(p policy.Program, limit, handed time.Duration) []byte {
+	header := binary.BigEndian.AppendUint64(nil, uint64(len(p.Code)))
+	header = binary.BigEndian.AppendUint64(header, uint64(max(limit.Milliseconds(), 0)))
+	return binary.BigEndian.AppendUint64(header, uint64(handed.Milliseconds()))
 }
 
 // Sealed is a file in memory that nobody can change any more: whoever gets the descriptor could else write to what a later reader takes for ours.

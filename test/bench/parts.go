@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json/v2"
 	"errors"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/seccomp"
-	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/policy/engine"
 	"github.com/sandboxd/sandboxd/rego"
 )
@@ -241,37 +239,4 @@ func statusNumber(dir, name string) (int64, error) {
 		}
 	}
 	return 0, fmt.Errorf("%s: no %s", dir, name)
-}
-
-// python: the row of `run`, cold, over the interpreter alone.
-func python(b *bench) error {
-	service, err := b.service(b.memory + "/python")
-	if err != nil {
-		return err
-	}
-	defer service.Close(b.ctx)
-	var inputs any = map[string]int{"n": 20}
-	raw, err := json.Marshal(inputs)
-	if err != nil {
-		return err
-	}
-	run := policy.Request{Action: policy.ActionRun, Caller: caller(), Sandbox: service.box, Program: policy.Program{Language: "python", Code: "_return = inputs['n'] + 1", Inputs: raw}}
-	kinds := []kind{
-		{"interpreter", func() error { return exec.Command("/usr/bin/python3", "-I", "-c", "pass").Run() }},
-		{"run", func() error {
-			reply := service.Exec(b.ctx, run, executeOptions)
-			if string(reply.ReturnValue) != "21" {
-				return fmt.Errorf("outcome %s, value %s: %s", reply.Outcome, reply.ReturnValue, reply.Message)
-			}
-			return nil
-		}},
-	}
-	times, _, err := interleaved(1, min(b.rounds, 100), kinds)
-	if err != nil {
-		return err
-	}
-	extra := times["run"].p50() - times["interpreter"].p50()
-	b.add("Python run, cold, over the bare interpreter, p50", "≤ + 2 ms", fmt.Sprintf("+ %s (%s / %s)", short(extra), short(times["run"].p50()), short(times["interpreter"].p50())),
-		met(float64(extra), 2e6))
-	return nil
 }
