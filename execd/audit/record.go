@@ -143,7 +143,7 @@ type Prewarm struct {
 
 // Egress is a name that was asked for, or a connection. The record's Exec is set where only one program ran in the sandbox.
 type Egress struct {
-	// Event is "denied", "ended" or "cut".
+	// Event is "denied", "failed" (allowed, and nobody answered), "cut" or, where that is asked for, "ended".
 	Event string `json:"event"`
 	// Name is what was asked for or is behind Destination, as the program spelt it; Query is the type of a DNS query, empty for a connection.
 	Name  string `json:"name,omitempty"`
