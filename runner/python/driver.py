@@ -177,7 +177,10 @@ def main(job, result):
         say("" if traceback.__get__(exception) else "Traceback (most recent call last):\n", exception)
         return 1
 
-    # As late as can be: an interpreter that was started ahead waits here.
+    # As late as can be: an interpreter that was started ahead says so and waits here (waiting.py).
+    ready = globals().pop("ready", None)
+    if ready:
+        ready()
     with open(job, "rb") as file:
         data = file.read()
     size, limit, handed = (int.from_bytes(data[at : at + 8], "big") for at in (0, 8, 16))

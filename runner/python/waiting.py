@@ -1,5 +1,5 @@
-# In front of the driver, in an interpreter that is started before there is a job: it imports what it is told to, says that it is ready with one byte on
-# the result's descriptor, and gives way to the driver, which reads its job and so waits for it. It was compiled by then, and so was the driver.
+# In front of the driver, in an interpreter that is started before there is a job: it imports what it is told to. The driver calls what this gives just
+# before it reads its job, and so waits for it: that says, with one byte on the result's descriptor, that it is ready. All is compiled and loaded by then.
 #
 # No code of a job has run yet, so all of this is honest. What is looked at here is what an import may leave where the job would find it.
 def wait(imports, directories):
@@ -11,17 +11,21 @@ def wait(imports, directories):
         os.set_inheritable(descriptor, False)
     for name in imports:
         __import__(name)
-    for directory in directories:
-        if os.path.isdir(directory) and os.listdir(directory):
-            raise SystemExit("importing left %s in %s, where a job would find it" % (os.listdir(directory)[:3], directory))
-    # What is there by now isn't looked at by any collection to come, that of the interpreter's end above all: it would touch, and so copy, every page.
-    known = "gc" in sys.modules
-    import gc
 
-    gc.collect()
-    gc.freeze()
-    if not known:
-        del sys.modules["gc"]
-    os.write(result, b"w")
+    def ready():
+        for directory in directories:
+            if os.path.isdir(directory) and os.listdir(directory):
+                raise SystemExit("importing left %s in %s, where a job would find it" % (os.listdir(directory)[:3], directory))
+        # What is there by now isn't looked at by any collection to come, that of the interpreter's end above all: it would touch, and so copy, every page.
+        known = "gc" in sys.modules
+        import gc
+
+        gc.collect()
+        gc.freeze()
+        if not known:
+            del sys.modules["gc"]
+        os.write(result, b"w")
+
+    return ready
 
 

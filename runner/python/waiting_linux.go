@@ -46,7 +46,7 @@ func Ahead(imports, directories []string, extraFrom int) (_ *Waiter, err error) 
 			w.Close()
 		}
 	}()
-	text := waiting + "wait(" + tuple(imports) + ", " + tuple(directories) + ")\ndel wait\n" + driver
+	text := waiting + "ready = wait(" + tuple(imports) + ", " + tuple(directories) + ")\ndel wait\n" + driver
 	source, err := Sealed("driver", text)
 	if err != nil {
 		return nil, err
