@@ -188,6 +188,9 @@ func compare(t *testing.T, want expectation, got ending) {
 	}
 }
 
+// markerLine is the beginning of a line, after any of the ends that the client's parser knows.
+var markerLine = regexp.MustCompile(`(?:^|[\n\r\v\f\x1c-\x1e\x{85}\x{2028}\x{2029}])` + datarobot.Marker)
+
 // parsed is what the client's parser makes of a runner's stdout.
 func parsed(t *testing.T, stdout string) (clean, value string) {
 	t.Helper()
@@ -198,8 +201,9 @@ func parsed(t *testing.T, stdout string) (clean, value string) {
 	if !found {
 		return string(left), ""
 	}
-	// The value as it is written, tokens that aren't JSON included.
-	value = stdout[strings.LastIndex(stdout, datarobot.Marker)+len(datarobot.Marker):]
+	// The value as it is written, tokens that aren't JSON included, and perhaps the marker too: it is the last line that begins with that.
+	begins := markerLine.FindAllStringIndex(stdout, -1)
+	value = stdout[begins[len(begins)-1][1]:]
 	value, _, _ = strings.Cut(value, "\n")
 	return string(left), value
 }
