@@ -21,6 +21,9 @@ import (
 	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
+// The main thread is kept for the main goroutine: a thread that has entered another namespace ends with its goroutine, and the main one can't end.
+func init() { runtime.LockOSThread() }
+
 // driftConfig looks often.
 func driftConfig(t *testing.T) Config {
 	c := testConfig(t)

@@ -16,6 +16,9 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
+// The main thread is kept for the main goroutine: a thread that has entered another namespace ends with its goroutine, and the main one can't end.
+func init() { runtime.LockOSThread() }
+
 // inside does something with the privilege of this process in namespaces of a sandbox, on a thread that ends with it.
 func inside(t *testing.T, s *Sandbox, do func() error, namespaces ...string) {
 	t.Helper()

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// The main thread is kept for the main goroutine: a thread that has entered another namespace ends with its goroutine, and the main one can't end.
+func init() { runtime.LockOSThread() }
+
 // policyDir is a directory with one file, that nobody else may write.
 func policyDir(t *testing.T) string {
 	t.Helper()

@@ -35,10 +35,14 @@ func TestBinfmtMisc(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	state := filepath.Join(dir, "state")
+	state, err := os.MkdirTemp("/var/tmp", "sandboxd-catalogue-state") // not in what the sandbox is shown
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(state) })
 	foreign := filepath.Join(dir, "foreign-kind")
 	text := binfmtMagic + "\nexec " + dir + "/probe status\n"
-	if err := errors.Join(os.Mkdir(state, 0o700), os.Chown(state, binfmtUser, binfmtUser), os.WriteFile(foreign, []byte(text), 0o755),
+	if err := errors.Join(os.Chown(state, binfmtUser, binfmtUser), os.WriteFile(foreign, []byte(text), 0o755),
 		os.Chmod(foreign, 0o755|os.ModeSetuid|os.ModeSetgid)); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ var elsewhere = map[string]string{
 	"B22": "test/faults.TestCrowd execd.TestBusyAtOnce",
 
 	"C1":  "runner.TestOutputMemoryIsFlat execd.TestStreamQueueIsBounded",
-	"C7":  "runner/python.TestHostileNeighbour execd/datarobot.TestParseMarkerConformance",
+	"C7":  "runner/python.TestHostileNeighbour test/datarobot.TestParser",
 	"C9":  "execd/datarobot.TestParseMarker execd.TestResultMarker",
 	"C11": "runner/python.TestReadResult",
 	"C12": "runner/python.TestEncodingIsThatOfJSON runner/python.TestValues",

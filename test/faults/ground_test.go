@@ -65,6 +65,9 @@ func newGround(t *testing.T) *ground {
 	return g
 }
 
+// The main thread is kept for the main goroutine: a thread that has entered another namespace ends with its goroutine, and the main one can't end.
+func init() { runtime.LockOSThread() }
+
 // inside does something on a thread that is in a network namespace, and ends with it.
 func inside(t testing.TB, namespace *os.File, do func() error) {
 	t.Helper()
@@ -323,7 +326,7 @@ func networkState(t *testing.T, namespace *os.File) string {
 	t.Helper()
 	var state strings.Builder
 	inside(t, namespace, func() error {
-		for _, ask := range []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule", "-4 neigh", "-6 neigh"} {
+		for _, ask := range []string{"link", "address", "-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule"} {
 			command := exec.Command("ip", append([]string{"-oneline"}, strings.Fields(ask)...)...)
 			out, err := command.CombinedOutput()
 			if err != nil {

@@ -15,6 +15,9 @@ import (
 	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
+// The main thread is kept for the main goroutine: a thread that has entered another namespace ends with its goroutine, and the main one can't end.
+func init() { runtime.LockOSThread() }
+
 // behindFence calls f on a thread in a network namespace with a fence, with the listeners that the fence has there. The thread ends with f.
 func behindFence(t *testing.T, f func(*fence.Sockets)) {
 	t.Helper()
