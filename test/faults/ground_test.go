@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -403,8 +404,9 @@ func dumped(kind uint16) (count int, err error) {
 	}
 }
 
-// hasEnded: no process is in a network namespace, and no mount keeps it. The test has closed its own descriptors.
-func hasEnded(t *testing.T, namespace uint64) {
+// hasEnded: no process is in a network namespace, and no mount keeps it. The test has closed its own descriptors; it lived until then, in ticks since
+// the boot. The kernel gives the number of a namespace that has ended to the next that is made: who has started since is in that one.
+func hasEnded(t *testing.T, namespace uint64, then int64) {
 	t.Helper()
 	name := fmt.Sprintf("net:[%d]", namespace)
 	links, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net")
@@ -412,7 +414,7 @@ func hasEnded(t *testing.T, namespace uint64) {
 		t.Fatal(err)
 	}
 	for _, link := range links {
-		if target, _ := os.Readlink(link); target == name {
+		if target, _ := os.Readlink(link); target == name && startedBefore(link, then) {
 			t.Errorf("%s is still %s", link, name)
 		}
 	}
@@ -421,7 +423,7 @@ func hasEnded(t *testing.T, namespace uint64) {
 		t.Fatal(err)
 	}
 	for _, link := range descriptors {
-		if target, _ := os.Readlink(link); target == name {
+		if target, _ := os.Readlink(link); target == name && startedBefore(link, then) {
 			t.Errorf("%s keeps %s", link, name)
 		}
 	}
@@ -429,4 +431,25 @@ func hasEnded(t *testing.T, namespace uint64) {
 	if err != nil || strings.Contains(string(mounts), name) {
 		t.Errorf("a mount keeps %s (%v)", name, err)
 	}
+}
+
+// startedBefore says whether the process that a path beneath /proc/PID belongs to is older.
+func startedBefore(path string, then int64) bool {
+	data, err := os.ReadFile(filepath.Join("/proc", strings.Split(path, "/")[2], "stat"))
+	if err != nil {
+		return false // it has ended
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:])) // from the third, state, on (proc_pid_stat(5))
+	started, err := strconv.ParseInt(fields[22-3], 10, 64)
+	return err == nil && started < then
+}
+
+// ticks are since the boot, a hundred a second, as the start of a process is counted.
+func ticks(t *testing.T) int64 {
+	t.Helper()
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		t.Fatal(err)
+	}
+	return now.Nano() / int64(10*time.Millisecond)
 }

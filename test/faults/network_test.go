@@ -88,7 +88,7 @@ func TestNetworkEnds(t *testing.T) {
 			box, namespace, clients := g.boxWithTraffic(t, d)
 			end(t, d, box)
 			g.areReset(t, clients)
-			number := inodeOf(t, namespace)
+			number, then := inodeOf(t, namespace), ticks(t)
 			namespace.Close()
 			select {
 			case <-d.ended:
@@ -101,7 +101,7 @@ func TestNetworkEnds(t *testing.T) {
 				d.stop(t)
 			}
 			d.nothingLeft(t)
-			hasEnded(t, number)
+			hasEnded(t, number, then)
 			d.verify(t)
 			g.isAgain(t, before)
 		})
@@ -188,10 +188,10 @@ func TestDaemonDiesAtEachNetworkPoint(t *testing.T) {
 			t.Errorf("%s: the exec was answered: %+v", point, got)
 		}
 		g.areReset(t, clients)
-		number := inodeOf(t, namespace)
+		number, then := inodeOf(t, namespace), ticks(t)
 		namespace.Close()
 		d.nothingLeft(t)
-		hasEnded(t, number)
+		hasEnded(t, number, then)
 		d.verify(t)
 		if recorded := slices.Contains(lastTypes(t, state), "network"); recorded != (point == "network.recorded") {
 			t.Errorf("%s: a change is on record: %v", point, recorded)
