@@ -11,13 +11,14 @@ import (
 // trust is who may have written a policy: root, and the user that this daemon runs as. Whoever can write one decides what is allowed.
 type trust struct{ uid int }
 
-// look refuses a file or directory that somebody else may write. The mode of a symbolic link says nothing: what it leads to is looked at.
+// look refuses a file or directory that somebody else may write. Whose the root directory is isn't asked: he could put another program in the place of
+// this one as well, and in a user namespace he may have no number. The mode of a symbolic link says nothing: what it leads to is looked at.
 func (t trust) look(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return fmt.Errorf("%s: its owner isn't known", path)
 	}
-	if uid := int(stat.Uid); uid != 0 && uid != t.uid {
+	if uid := int(stat.Uid); uid != 0 && uid != t.uid && path != "/" {
 		return fmt.Errorf("%s belongs to uid %d, who may change what is allowed; want root or uid %d, which this daemon runs as: chown it", path, uid, t.uid)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 && !t.readOnly(path) {

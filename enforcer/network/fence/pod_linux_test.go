@@ -48,6 +48,7 @@ func TestPodRefuses(t *testing.T) {
 
 // TestPodWorks: what is sent is what is read back.
 func TestPodWorks(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root) // the names of legacy tables are for root to read
 	for _, persist := range []bool{false, true} {
 		s := podSpec()
 		s.Persist = persist
@@ -450,6 +451,7 @@ func TestPodPersists(t *testing.T) {
 
 // TestPodEveryRuleIsMissed leaves out one rule at a time.
 func TestPodEveryRuleIsMissed(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root) // the names of legacy tables are for root to read
 	full := podPlan(t, podSpec())
 	full.Route = [][]byte{linkUp(loopbackIndex)}
 	parts := split(full.Netfilter)
@@ -482,6 +484,7 @@ func fails(p Plan, s State, control string) bool {
 
 // TestPodForeign: what others have put there that could send the runner's packets elsewhere.
 func TestPodForeign(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root) // the names of legacy tables are for root to read
 	plan := podPlan(t, podSpec())
 	plan.Route = [][]byte{linkUp(loopbackIndex)}
 	v := visit(t, func(p *Plan) { *p = plan })
