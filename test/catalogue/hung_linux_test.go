@@ -30,7 +30,7 @@ func TestHungFileSystem(t *testing.T) {
 	f.tier = string(d.status(t).Host.Tier)
 	var running sync.WaitGroup
 	for _, r := range []row{
-		{id: "B5", what: "a leader in D state", body: `"limits":{"timeoutSeconds":1}`, run: []string{"PROBE", "read", mount.dir + "/leader"}, outcome: "timeout"},
+		{id: "B5", what: "a leader in D state", body: `"limits":{"timeoutSeconds":4}`, run: []string{"PROBE", "read", mount.dir + "/leader"}, outcome: "timeout"},
 		{id: "B5", what: "a child in D state, whose leader ends", run: []string{"sh", "-c", "PROBE read " + mount.dir + "/child & PROBE read " + mount.dir + "/after-the-child; echo over"}, outcome: "ok"},
 	} {
 		running.Go(func() {
