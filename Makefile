@@ -43,10 +43,10 @@ test: test-tools lint test-packages test-oracles test-mutations test-catalogue t
 test-tools:
 	@test/tools.sh
 
-# The race detector needs cgo. Packages are built together and tested one at a time: kernel tests count processes, groups and descriptors.
+# The race detector needs cgo. Packages are built together and tested one at a time.
 test-packages:
 	CGO_ENABLED=1 $(GO) build -race ./...
-	CGO_ENABLED=1 $(GO) test -race -p 1 -timeout 15m $$($(GO) list ./... | grep -v -e /test/mutation -e /test/catalogue)
+	@test/packages.sh $$($(GO) list ./... | grep -v -e /test/mutation -e /test/catalogue)
 
 test-oracles:
 	cd test/oracle && CGO_ENABLED=1 SANDBOXD_REQUIRE_ORACLES=1 $(GO) test -timeout 15m ./...
