@@ -44,35 +44,47 @@ func (s *Service) postSandbox(x *exchange) error {
 		return err
 	}
 	request.Caller = x.caller
-	ctx := x.r.Context()
-	decision := s.engine.Decide(ctx, request)
+	made, err := s.MakeSandbox(x.r.Context(), request)
+	if err != nil {
+		return err
+	}
+	x.answer(http.StatusCreated, made)
+	return nil
+}
+
+// MakeSandbox makes a sandbox that lives until it is deleted, if policy allows: that, with what was read back, is on the disk when it returns. The caller in
+// the request must be the kernel's word, or that of who has checked a key.
+func (s *Service) MakeSandbox(ctx context.Context, r policy.Request) (Sandbox, error) {
+	if err := s.open(); err != nil {
+		return Sandbox{}, err
+	}
+	decision := s.engine.Decide(ctx, r)
 	record := audit.Record{
-		Type: audit.TypeDecision, Caller: &x.caller, Request: audit.Describe(request), Decision: recordedDecision(decision),
+		Type: audit.TypeDecision, Caller: &r.Caller, Request: audit.Describe(r), Decision: recordedDecision(decision),
 	}
 	if !decision.Allow {
 		if _, err := s.log.Append(ctx, record); err != nil {
-			return err
+			return Sandbox{}, err
 		}
 		denied := errorOf("DENIED", "policy says no")
 		denied.Reasons = decision.Reasons
-		return denied
+		return Sandbox{}, denied
 	}
-	box, err := s.sandboxes.create(ctx, x.caller)
+	box, err := s.sandboxes.create(ctx, r.Caller)
 	if err != nil {
-		return asRefused(err)
+		return Sandbox{}, asRefused(err)
 	}
 	verdict, err := s.letOutOf(box, decision.Effective.Network)
 	if err != nil {
-		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // why it couldn't be made is the one to tell
-		return asRefused(err)
+		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, r.Caller) // why it couldn't be made is the one to tell
+		return Sandbox{}, asRefused(err)
 	}
 	record.Type, record.Sandbox, record.Message, record.Verdict = audit.TypeSandbox, box.id, "made", recordedVerdict(verdict, verdict.Digest())
 	if _, err := s.log.Append(ctx, record); err != nil {
-		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, x.caller) // the log's error is the one to tell
-		return err
+		_ = s.sandboxes.delete(context.WithoutCancel(ctx), box.id, r.Caller) // the log's error is the one to tell
+		return Sandbox{}, err
 	}
-	x.answer(http.StatusCreated, sandboxOf(box))
-	return nil
+	return sandboxOf(box), nil
 }
 
 // letOutOf puts the network of a sandbox that was just made in force, and gives what was read back of the whole.
@@ -122,16 +134,31 @@ func (s *Service) getSandbox(x *exchange) error {
 
 // deleteSandbox kills what runs in a sandbox and answers when it is empty. It goes on when the caller doesn't wait.
 func (s *Service) deleteSandbox(x *exchange) error {
-	id, ctx := x.r.PathValue("id"), context.WithoutCancel(x.r.Context())
-	if err := s.sandboxes.delete(ctx, id, x.caller); err != nil {
-		return err
-	}
-	record := audit.Record{Type: audit.TypeSandbox, Sandbox: id, Caller: &x.caller, Message: "deleted"}
-	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
-	defer cancel()
-	if _, err := s.log.Append(ctx, record); err != nil {
+	if err := s.DeleteSandbox(x.r.Context(), x.r.PathValue("id"), x.caller); err != nil {
 		return err
 	}
 	x.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// DeleteSandbox kills what runs in a sandbox of this caller and returns when it is empty and that is recorded. The end of ctx doesn't stop it.
+func (s *Service) DeleteSandbox(ctx context.Context, id string, caller policy.Caller) error {
+	ctx = context.WithoutCancel(ctx)
+	if err := s.sandboxes.delete(ctx, id, caller); err != nil {
+		return err
+	}
+	record := audit.Record{Type: audit.TypeSandbox, Sandbox: id, Caller: &caller, Message: "deleted"}
+	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
+	defer cancel()
+	_, err := s.log.Append(ctx, record)
+	return err
+}
+
+// FindSandbox gives a sandbox to its owner. The error says that there is none, none of this caller's, or that it has ended or drifted.
+func (s *Service) FindSandbox(id string, caller policy.Caller) (Sandbox, error) {
+	box, err := s.sandboxes.find(id, caller)
+	if err != nil {
+		return Sandbox{}, err
+	}
+	return sandboxOf(box), nil
 }

@@ -109,9 +109,10 @@ func (h *sandboxes) evict(box *sandbox, stuck bool) (empty bool) {
 	return false
 }
 
-// isOf says whether a caller is the owner: the same user, who came by the same way. Who has the token isn't who the kernel names.
+// isOf says whether a caller is the owner: the same user, who came by the same way. Who has the token isn't who the kernel names, and who has one key
+// isn't who has another.
 func (box *sandbox) isOf(caller policy.Caller) bool {
-	return box.owner.UID == caller.UID && box.owner.Via == caller.Via
+	return same(box.owner, caller)
 }
 
 // of lists the sandboxes of a caller, oldest first.

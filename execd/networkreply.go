@@ -64,19 +64,28 @@ func networkReply(box *sandbox, verdict policy.Verdict) NetworkReply {
 
 // getNetwork reads the sandbox back before it answers: what it says is in force is, now.
 func (s *Service) getNetwork(x *exchange) error {
-	box, err := s.sandboxes.join(x.r.URL.Query().Get("sandbox"), x.caller)
+	reply, err := s.Network(x.r.URL.Query().Get("sandbox"), x.caller)
 	if err != nil {
 		return err
+	}
+	x.answer(http.StatusOK, reply)
+	return nil
+}
+
+// Network reads a sandbox of this caller back, its fence above all, and says what is in force. Whether that holds is in Verdict.
+func (s *Service) Network(id string, caller policy.Caller) (NetworkReply, error) {
+	box, err := s.sandboxes.join(id, caller)
+	if err != nil {
+		return NetworkReply{}, err
 	}
 	defer s.sandboxes.putBack(box)
 	box.changing.Lock()
 	defer box.changing.Unlock()
 	verdict, err := verifyNetwork(box, nil)
 	if err != nil {
-		return err
+		return NetworkReply{}, err
 	}
-	x.answer(http.StatusOK, networkReply(box, verdict))
-	return nil
+	return networkReply(box, verdict), nil
 }
 
 func (s *Service) putNetwork(x *exchange) error {

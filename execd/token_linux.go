@@ -58,9 +58,23 @@ func ListenToken(address, tokenFile string, beyond bool) (net.Listener, error) {
 	return &TokenListener{Listener: l, digest: sha256.Sum256(token), caller: owner}, nil
 }
 
-// readToken takes the token of a regular file that is ours and that nobody else may read or change. A final newline isn't a part of it.
+// readToken takes the token of a file of secrets. A final newline isn't a part of it.
 func readToken(path string) (token []byte, owner policy.Caller, err error) {
-	// Without O_NONBLOCK a FIFO would hold us, and O_NOFOLLOW has the owner of a link not choose what is the token.
+	token, owner, err = ReadSecret(path, longestToken+1)
+	if err != nil {
+		return nil, owner, err
+	}
+	if n := len(token); n > 0 && token[n-1] == '\n' {
+		token = token[:n-1]
+	}
+	owner.Via = "token"
+	return token, owner, CheckSecret(token)
+}
+
+// ReadSecret reads a regular file that is ours and that nobody else may read or change, at most most bytes of it. The caller is its owner, without a way to
+// have come by.
+func ReadSecret(path string, most int64) (data []byte, owner policy.Caller, err error) {
+	// Without O_NONBLOCK a FIFO would hold us, and O_NOFOLLOW has the owner of a link not choose what is the secret.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, owner, err
@@ -78,22 +92,24 @@ func readToken(path string) (token []byte, owner policy.Caller, err error) {
 	case stat.Mode&0o077 != 0:
 		return nil, owner, fmt.Errorf("mode %04o lets others at it; want 0600 or 0400", stat.Mode&0o7777)
 	}
-	token, err = io.ReadAll(io.LimitReader(file, longestToken+2))
-	if err != nil {
-		return nil, owner, err
+	data, err = io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("more than %d bytes", most)
 	}
-	if n := len(token); n > 0 && token[n-1] == '\n' {
-		token = token[:n-1]
+	return data, policy.Caller{UID: int(stat.Uid), GID: int(stat.Gid)}, err
+}
+
+// CheckSecret says why a token or key isn't one.
+func CheckSecret(secret []byte) error {
+	if len(secret) < shortestToken || len(secret) > longestToken {
+		return fmt.Errorf("%d characters; want %d to %d, such as those of head -c 32 /dev/urandom | base64", len(secret), shortestToken, longestToken)
 	}
-	if len(token) < shortestToken || len(token) > longestToken {
-		return nil, owner, fmt.Errorf("%d characters; want %d to %d, such as those of head -c 32 /dev/urandom | base64", len(token), shortestToken, longestToken)
-	}
-	for _, c := range token {
+	for _, c := range secret {
 		if c <= ' ' || c > '~' {
-			return nil, owner, errors.New("a character that can't be in a header; want printable ASCII without spaces, in one line")
+			return errors.New("a character that can't be in a header; want printable ASCII without spaces, in one line")
 		}
 	}
-	return token, policy.Caller{UID: int(stat.Uid), GID: int(stat.Gid), Via: "token"}, nil
+	return nil
 }
 
 // Accept gives the next connection.

@@ -77,7 +77,7 @@ type PlanProof struct {
 // Verify reads everything back that the caller may look at, and has the default plan and the plans of what runs tried by probes. What holds no
 // longer is dealt with as drift. The error is that of a request that names nothing, or of a log that can't be written.
 func (s *Service) Verify(ctx context.Context, r VerifyRequest, caller policy.Caller, rows bool) (VerifyReply, error) {
-	all := caller.UID == os.Geteuid() && caller.Via != "token"
+	all := caller.UID == os.Geteuid() && (caller.Via == "socket" || caller.Via == "cli") // whom the kernel names
 	keep := func(box *sandbox) bool { return all || box.kept && same(box.owner, caller) }
 	if r.Sandbox != "" {
 		only, err := s.sandboxes.find(r.Sandbox, caller)
@@ -115,7 +115,7 @@ func (s *Service) Verify(ctx context.Context, r VerifyRequest, caller policy.Cal
 }
 
 // same says whether two callers are one user who came by one way.
-func same(a, b policy.Caller) bool { return a.UID == b.UID && a.Via == b.Via }
+func same(a, b policy.Caller) bool { return a.UID == b.UID && a.Via == b.Via && a.Name == b.Name }
 
 // verification collects a reply.
 type verification struct {

@@ -8,8 +8,10 @@ type Caller struct {
 	GID int `json:"gid"`
 	// PID is 0 when the peer lives in a PID namespace that the daemon can't see into, or came with a token.
 	PID int `json:"pid"`
-	// Via is how the caller came: "socket", "token" or "cli".
+	// Via is how the caller came: "socket", "token", "opensandbox" or "cli".
 	Via string `json:"via"`
+	// Name tells those apart who came by keys of one file: that of the key. Empty elsewhere.
+	Name string `json:"name,omitzero"`
 }
 
 // ParseCaller reads a caller alone, for judging offline; what is left out is 0 and "cli". The error is a *FieldError. No caller of a service comes

@@ -29,6 +29,9 @@ func (w *writer) request(r Request) {
 func (w *writer) caller(c Caller) {
 	w.open()
 	w.number("gid", int64(c.GID))
+	if c.Name != "" {
+		w.text("name", c.Name)
+	}
 	w.number("pid", int64(c.PID))
 	w.number("uid", int64(c.UID))
 	w.text("via", c.Via)

@@ -22,7 +22,7 @@ var someRequest = rapid.Custom(func(t *rapid.T) Request {
 	fraction := rapid.OneOf(rapid.Float64Range(-1e9, 1e9), rapid.SampledFrom([]float64{0, 0.1, 1e21, 1e-7, 60, 5e-324}))
 	return Request{
 		Action:          Action(someText.Draw(t, "action")),
-		Caller:          Caller{int(number.Draw(t, "uid")), int(number.Draw(t, "gid")), int(number.Draw(t, "pid")), someText.Draw(t, "via")},
+		Caller:          Caller{int(number.Draw(t, "uid")), int(number.Draw(t, "gid")), int(number.Draw(t, "pid")), someText.Draw(t, "via"), someText.Draw(t, "name")},
 		Sandbox:         someText.Draw(t, "sandbox"),
 		SecurityContext: someContext.Draw(t, "context"),
 		Network:         someNetwork.Draw(t, "network"),

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 
 	"github.com/sandboxd/sandboxd/execd"
@@ -34,6 +32,7 @@ func (d *datarobot) register(f *flagSet) {
 
 // configure checks what belongs together, before anything is started.
 func (d *datarobot) configure(config *execd.Config) error {
+	d.config.Logger = config.Logger
 	if d.listen == "" {
 		if d.token != "" || d.beyond || len(d.images) > 0 {
 			return errors.New("--datarobot-token-file, --datarobot-image and --datarobot-listen-beyond-loopback need --datarobot-listen")
@@ -51,40 +50,23 @@ func (d *datarobot) configure(config *execd.Config) error {
 		return fmt.Errorf("--datarobot-token-file: %w", err)
 	}
 	config.Private = append(config.Private, secret)
-	d.config.Dir, d.config.Images, d.config.Logger = filepath.Join(config.StateDir, "workloads"), d.images, config.Logger
+	d.config.Dir, d.config.Images = filepath.Join(config.StateDir, "workloads"), d.images
 	return d.config.Validate()
 }
 
 // open opens the façade and its listener, which serve it; nil, nil: it wasn't asked for.
-func (d *datarobot) open(service *execd.Service) (*workloads.Facade, net.Listener, error) {
+func (d *datarobot) open(service *execd.Service) (*facade, error) {
 	if d.listen == "" {
-		return nil, nil, nil
+		return nil, nil
 	}
-	facade, err := workloads.Open(service, d.config)
+	opened, err := workloads.Open(service, d.config)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	l, err := execd.ListenToken(d.listen, d.token, d.beyond)
 	if err != nil {
-		facade.Close()
-		return nil, nil, err
+		opened.Close()
+		return nil, err
 	}
-	return facade, execd.Mount(l, facade), nil
-}
-
-// serveBeside serves the façade's listener beside the others, and closes the façade when the service has ended.
-func (d *datarobot) serveBeside(ctx context.Context, service *embedded, listeners []net.Listener) error {
-	facade, l, err := d.open(service.service)
-	if err != nil {
-		for _, other := range listeners {
-			err = errors.Join(err, other.Close())
-		}
-		return errors.Join(err, service.Close())
-	}
-	if facade != nil {
-		defer facade.Close()
-		listeners = append(listeners, l)
-		d.config.Logger.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "protocol", "DataRobot workloads")
-	}
-	return service.service.Serve(ctx, listeners...) // which closes the service
+	return &facade{"DataRobot workloads", execd.Mount(l, opened), opened.Close}, nil
 }

@@ -19,7 +19,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		allow   list
 		format  string
 		level   slog.Level
-		foreign datarobot
+		foreign facades
 		tuned   = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
@@ -68,7 +68,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if *beyond && *tcp == "" {
 		return 0, errors.New("--listen-beyond-loopback needs --listen")
 	}
-	if err := foreign.configure(&config); err != nil {
+	if err := foreign.configure(flags, &config); err != nil {
 		return 0, err
 	}
 	listen := func() ([]net.Listener, error) {
@@ -89,7 +89,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 }
 
 // listenAndServe opens the sockets last: who can connect meets a service that can work.
-func (p *program) listenAndServe(ctx context.Context, config execd.Config, listen func() ([]net.Listener, error), foreign *datarobot) error {
+func (p *program) listenAndServe(ctx context.Context, config execd.Config, listen func() ([]net.Listener, error), foreign *facades) error {
 	service, err := execd.New(ctx, config)
 	if err != nil {
 		return err

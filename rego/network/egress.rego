@@ -1,31 +1,39 @@
 # METADATA
 # title: Where the sandbox may connect to
 # description: >-
-#   Nowhere, unless data lists the target. Only a spec that denies by default passes; each target that it allows must be covered by
-#   settings.network.targets in data, on each of its ports: a list of {"target", "ports"}, where no ports are all of them. An entry covers
-#   itself; *.example.com all that is beneath it, and not example.com; a prefix the addresses and prefixes in it, but not a range that only
-#   who names it opens, such as a private one: that takes an entry of its own.
+#   Nowhere, unless data lists the target. Only a spec that denies by default passes, unless settings.network.default_actions in data lists "allow":
+#   then what no rule names is let out, and every target may be allowed. Else each target that is allowed must be covered by
+#   settings.network.targets, on each of its ports: a list of {"target", "ports"}, where no ports are all of them. An entry covers
+#   itself; *.example.com all that is beneath it, and not example.com; a prefix the addresses and prefixes in it. What lies in a range that only
+#   who names it opens, such as a private one, takes an entry of its own in any case.
 package sandboxd.network
 
 # METADATA
 # title: Nothing leaves but to listed targets
-# description: The default action is deny, and every allowed target is listed.
+# description: The default action is one of those in data, deny unless it says otherwise, and every allowed target is listed.
 # labels:
 #   rule: network.egress
 proven contains "network.egress" if {
-	input.network.defaultAction == "deny"
+	input.network.defaultAction in default_actions
 	every rule in input.network.egress {
 		listed_or_denied(rule)
 	}
 }
 
 # METADATA
+# title: The default actions that may be asked for
+# description: Deny alone, unless data says otherwise.
+# labels:
+#   rule: network.egress
+default_actions := object.get(data.settings.network, "default_actions", ["deny"])
+
+# METADATA
 # title: Allow by default
-# description: A spec that lets everything out that no rule names is refused.
+# description: A spec that lets everything out that no rule names is refused, unless data lists that default action.
 # labels:
 #   rule: network.egress
 deny contains reason if {
-	input.network.defaultAction != "deny"
+	not input.network.defaultAction in default_actions
 	reason := {
 		"rule": "network.egress",
 		"message": "The network must be closed by default; allowed is defaultAction \"deny\".",
@@ -101,6 +109,29 @@ in_words(entry) := sprintf("%s on %s", [entry.target, ports]) if {
 # labels:
 #   rule: network.egress
 listed_or_denied(rule) if rule.action == "deny"
+
+# METADATA
+# title: A rule that allows what is let out by default
+# description: Who may have everything that no rule names may name it. What lies in a closed range isn't let out by default, and takes an entry.
+# labels:
+#   rule: network.egress
+listed_or_denied(rule) if {
+	rule.action == "allow"
+	"allow" in default_actions
+	not closed_range(rule.target)
+}
+
+# METADATA
+# title: An address or prefix in a closed range
+# description: Names are none.
+# labels:
+#   rule: network.egress
+closed_range(target) if {
+	inner := prefix(target)
+	some closed in ranges
+	contains(closed, ":") == contains(inner, ":")
+	net.cidr_contains(closed, inner)
+}
 
 # METADATA
 # title: A rule that allows a listed target on any port

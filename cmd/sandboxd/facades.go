@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"github.com/sandboxd/sandboxd/execd"
+)
+
+// facades are the foreign protocols that serve may speak besides its own.
+type facades struct {
+	datarobot   datarobot
+	opensandbox opensandboxFlags
+}
+
+func (f *facades) register(flags *flagSet) {
+	f.datarobot.register(flags)
+	f.opensandbox.register(flags)
+}
+
+// configure checks what belongs together, before anything is started.
+func (f *facades) configure(flags *flagSet, config *execd.Config) error {
+	if err := f.datarobot.configure(config); err != nil {
+		return err
+	}
+	return f.opensandbox.configure(flags, config)
+}
+
+// facade answers on a listener of its own.
+type facade struct {
+	protocol string
+	listener net.Listener
+	close    func()
+}
+
+// serveBeside serves the façades' listeners beside the others, and closes the façades when the service has ended.
+func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners []net.Listener) error {
+	var opened []facade
+	defer func() {
+		for _, one := range opened {
+			one.close()
+		}
+	}()
+	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open} {
+		one, err := open(service.service)
+		if err != nil {
+			for _, other := range listeners {
+				err = errors.Join(err, other.Close())
+			}
+			return errors.Join(err, service.Close())
+		}
+		if one == nil {
+			continue
+		}
+		opened, listeners = append(opened, *one), append(listeners, one.listener)
+		address := one.listener.Addr()
+		f.datarobot.config.Logger.Info("listening", "network", address.Network(), "address", address.String(), "protocol", one.protocol)
+	}
+	return service.service.Serve(ctx, listeners...) // which closes the service
+}

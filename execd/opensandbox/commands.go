@@ -1,0 +1,7 @@
+package opensandbox
+
+type commands struct{}
+
+func newCommands(int) *commands { return &commands{} }
+
+type session struct{}

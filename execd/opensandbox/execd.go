@@ -1,0 +1,21 @@
+package opensandbox
+
+import (
+	"slices"
+)
+
+// execdRoutes is execd's API. What names files is in files_routes.go.
+func (f *Facade) execdRoutes() []route {
+	return slices.Concat([]route{
+		{"GET", "/ping", f.ping},
+	}, f.filesRoutes())
+}
+
+// ping says that commands, files and the network policy work: the sandbox is there, and holds.
+func (f *Facade) ping(x *exchange) error {
+	if err := f.lives(x.box); err != nil {
+		return err
+	}
+	x.empty()
+	return nil
+}

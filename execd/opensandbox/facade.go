@@ -1,0 +1,108 @@
+package opensandbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Facade answers OpenSandbox's clients. [Open] makes it, [Facade.Close] ends it.
+type Facade struct {
+	config    Config
+	service   *execd.Service
+	lifecycle []route
+	execd     []route
+	egress    []route
+	// life ends when the façade closes. running are its own goroutines.
+	life    context.Context
+	die     context.CancelCauseFunc
+	running sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows; taken before a sandbox's own
+	closed    bool
+	sandboxes map[string]*sandbox
+}
+
+// errClosing ends what runs when the server stops.
+var errClosing = errors.New("the server is stopping")
+
+// Open makes a façade of a service.
+func Open(service *execd.Service, c Config) (*Facade, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}}
+	f.life, f.die = context.WithCancelCause(context.Background())
+	f.lifecycle, f.execd, f.egress = f.lifecycleRoutes(), f.execdRoutes(), f.egressRoutes()
+	return f, nil
+}
+
+// Close ends what runs and waits for it. The sandboxes end with the service.
+func (f *Facade) Close() {
+	f.mu.Lock()
+	f.closed = true
+	for _, box := range f.sandboxes {
+		box.stop()
+		box.end(errClosing)
+	}
+	f.mu.Unlock()
+	f.die(errClosing)
+	f.running.Wait()
+}
+
+// find gives a sandbox to its owner. To others it isn't there.
+func (f *Facade) find(id string, caller policy.Caller) (*sandbox, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	box := f.sandboxes[id]
+	if box == nil || box.caller != caller {
+		return nil, noSandbox(id)
+	}
+	return box, nil
+}
+
+// of lists the sandboxes of an owner, oldest first.
+func (f *Facade) of(caller policy.Caller) []*sandbox {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []*sandbox
+	for _, box := range f.sandboxes {
+		if box.caller == caller {
+			list = append(list, box)
+		}
+	}
+	slices.SortFunc(list, func(a, b *sandbox) int {
+		if order := a.created.Compare(b.created); order != 0 {
+			return order
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	return list
+}
+
+// add makes a sandbox known.
+func (f *Facade) add(box *sandbox) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errClosing
+	}
+	f.sandboxes[box.id] = box
+	return nil
+}
+
+// remove takes a sandbox away: from the first moment it isn't there for anybody. It is false for whoever comes second.
+func (f *Facade) remove(box *sandbox) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.sandboxes[box.id] != box {
+		return false
+	}
+	delete(f.sandboxes, box.id)
+	return true
+}

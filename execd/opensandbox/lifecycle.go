@@ -1,0 +1,208 @@
+package opensandbox
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// lifecycleRoutes is the lifecycle API, below /v1.
+func (f *Facade) lifecycleRoutes() []route {
+	return []route{
+		{"POST", "/sandboxes", f.postSandbox},
+		{"GET", "/sandboxes", f.listSandboxes},
+		{"GET", "/sandboxes/{id}", f.withSandbox(f.getSandbox)},
+		{"DELETE", "/sandboxes/{id}", f.withSandbox(f.deleteSandbox)},
+		{"GET", "/sandboxes/{id}/endpoints/{port}", f.withSandbox(f.getEndpoint)},
+		{"POST", "/sandboxes/{id}/renew-expiration", f.withSandbox(f.renew)},
+		{"PATCH", "/sandboxes/{id}/metadata", f.withSandbox(f.patchMetadata)},
+		{"GET", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.getPolicy)},
+		{"PUT", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.putPolicy)},
+		{"PATCH", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.patchPolicy)},
+		{"DELETE", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.deletePolicy)},
+		{"POST", "/metrics/events", f.telemetry},
+	}
+}
+
+// withSandbox finds the sandbox of the path first, which must be the caller's.
+func (f *Facade) withSandbox(handle func(*exchange) error) func(*exchange) error {
+	return func(x *exchange) (err error) {
+		if x.box, err = f.find(x.values["id"], x.caller); err != nil {
+			return err
+		}
+		return handle(x)
+	}
+}
+
+func (f *Facade) getSandbox(x *exchange) error {
+	x.answer(http.StatusOK, f.wire(x.box))
+	return nil
+}
+
+// deleteSandbox answers when nothing of the sandbox is left.
+func (f *Facade) deleteSandbox(x *exchange) error {
+	if !f.remove(x.box) {
+		return noSandbox(x.box.id)
+	}
+	if err := f.delete(x.box, errDeleted); err != nil {
+		return err
+	}
+	x.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// telemetry is what clients say of themselves. Nothing is kept of it.
+func (f *Facade) telemetry(x *exchange) error {
+	if _, err := x.body(codeRequest); err != nil {
+		return err
+	}
+	x.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// getEndpoint says where a port of the sandbox is, and what opens it. It is the same whether it is to go through the server or not: there is no other way.
+func (f *Facade) getEndpoint(x *exchange) error {
+	port, err := strconv.ParseUint(x.values["port"], 10, 16)
+	if err != nil || port == 0 {
+		return bad("port", "%.20q: want 1..65535", x.values["port"])
+	}
+	if x.r.URL.Query().Has("expires") {
+		return faultf(http.StatusBadRequest, codeOption, "expires: signed addresses aren't served; the token in the headers is what opens an endpoint")
+	}
+	if err := f.lives(x.box); err != nil {
+		return err
+	}
+	headers := map[string]string{"X-EXECD-ACCESS-TOKEN": x.box.execdToken.text}
+	if port == portEgress {
+		headers = map[string]string{"OPENSANDBOX-EGRESS-AUTH": x.box.egressToken.text}
+	}
+	x.answer(http.StatusOK, struct {
+		Endpoint string            `json:"endpoint"`
+		Headers  map[string]string `json:"headers"`
+	}{fmt.Sprintf("%s/v1/sandboxes/%s/proxy/%d", x.r.Host, x.box.id, port), headers})
+	return nil
+}
+
+// renew sets when the sandbox ends by itself.
+func (f *Facade) renew(x *exchange) error {
+	var wire struct {
+		ExpiresAt *time.Time `json:"expiresAt"`
+	}
+	if err := x.decode(codeRequest, &wire); err != nil {
+		return err
+	}
+	switch {
+	case wire.ExpiresAt == nil:
+		return bad("expiresAt", "missing")
+	case !wire.ExpiresAt.After(time.Now()):
+		return bad("expiresAt", "%s isn't in the future", wire.ExpiresAt.Format(time.RFC3339))
+	}
+	x.box.mu.Lock()
+	f.expireAt(x.box, *wire.ExpiresAt)
+	x.box.mu.Unlock()
+	x.answer(http.StatusOK, map[string]time.Time{"expiresAt": wire.ExpiresAt.UTC()})
+	return nil
+}
+
+// patchMetadata merges: null removes.
+func (f *Facade) patchMetadata(x *exchange) error {
+	var patch map[string]*string
+	if err := x.decode(codeRequest, &patch); err != nil {
+		return err
+	}
+	for name := range patch {
+		if reserved(name) {
+			return bad("metadata", "%.80q: names that begin with opensandbox.io/ are reserved", name)
+		}
+	}
+	x.box.mu.Lock()
+	for name, value := range patch {
+		if x.box.metadata == nil {
+			x.box.metadata = map[string]string{}
+		}
+		if delete(x.box.metadata, name); value != nil {
+			x.box.metadata[name] = *value
+		}
+	}
+	x.box.mu.Unlock()
+	x.answer(http.StatusOK, f.wire(x.box))
+	return nil
+}
+
+// wireList is a page of sandboxes.
+type wireList struct {
+	Items      []wireSandbox `json:"items"`
+	Pagination struct {
+		Page        int  `json:"page"`
+		PageSize    int  `json:"pageSize"`
+		TotalItems  int  `json:"totalItems"`
+		TotalPages  int  `json:"totalPages"`
+		HasNextPage bool `json:"hasNextPage"`
+	} `json:"pagination"`
+}
+
+// The sizes of a page.
+const (
+	usualPage = 20
+	mostPage  = 200
+)
+
+// listSandboxes gives a page of those of this owner that have one of the states and all of the metadata.
+func (f *Facade) listSandboxes(x *exchange) error {
+	query := x.r.URL.Query()
+	page, err := number(query, "page", 1, 1, 1<<31)
+	if err != nil {
+		return err
+	}
+	size, err := number(query, "pageSize", usualPage, 1, mostPage)
+	if err != nil {
+		return err
+	}
+	wanted, err := url.ParseQuery(query.Get("metadata")) // which decodes names and values once more, as they were encoded twice
+	if err != nil {
+		return bad("metadata", "%v", err)
+	}
+	list := wireList{Items: []wireSandbox{}}
+	p := &list.Pagination
+	p.Page, p.PageSize = page, size
+	for _, box := range f.of(x.caller) {
+		w := f.wire(box)
+		if states := query["state"]; len(states) > 0 && !slices.Contains(states, w.Status.State) || !hasAll(w.Metadata, wanted) {
+			continue
+		}
+		if p.TotalItems/size == page-1 {
+			list.Items = append(list.Items, w)
+		}
+		p.TotalItems++
+	}
+	p.TotalPages = (p.TotalItems + size - 1) / size
+	p.HasNextPage = page < p.TotalPages
+	x.answer(http.StatusOK, list)
+	return nil
+}
+
+func hasAll(metadata map[string]string, wanted url.Values) bool {
+	for name, values := range wanted {
+		for _, value := range values {
+			if have, ok := metadata[name]; !ok || have != value {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// number reads a parameter that is a number in bounds.
+func number(query url.Values, name string, otherwise, least, most int) (int, error) {
+	if !query.Has(name) {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(query.Get(name))
+	if err != nil || n < least || n > most {
+		return 0, bad(name, "%.20q: want %d..%d", query.Get(name), least, most)
+	}
+	return n, nil
+}
