@@ -34,21 +34,24 @@ type facade struct {
 	close    func()
 }
 
-// serveBeside serves the façades' listeners beside the others, and closes the façades when the service has ended.
-func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners []net.Listener) error {
+// serveBeside serves the façades' listeners beside the others, and closes the façades when the service has ended. When all are open it says ready.
+func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners []net.Listener, ready func() error) error {
 	var opened []facade
 	defer func() {
 		for _, one := range opened {
 			one.close()
 		}
 	}()
+	giveUp := func(err error) error {
+		for _, other := range listeners {
+			err = errors.Join(err, other.Close())
+		}
+		return errors.Join(err, service.Close())
+	}
 	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open} {
 		one, err := open(service.service)
 		if err != nil {
-			for _, other := range listeners {
-				err = errors.Join(err, other.Close())
-			}
-			return errors.Join(err, service.Close())
+			return giveUp(err)
 		}
 		if one == nil {
 			continue
@@ -56,6 +59,9 @@ func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners 
 		opened, listeners = append(opened, *one), append(listeners, one.listener)
 		address := one.listener.Addr()
 		f.datarobot.config.Logger.Info("listening", "network", address.Network(), "address", address.String(), "protocol", one.protocol)
+	}
+	if err := ready(); err != nil {
+		return giveUp(err)
 	}
 	return service.service.Serve(ctx, listeners...) // which closes the service
 }

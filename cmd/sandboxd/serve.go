@@ -102,7 +102,7 @@ func (p *program) listenAndServe(ctx context.Context, config execd.Config, liste
 	for _, l := range listeners {
 		config.Logger.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 	}
-	return foreign.serveBeside(ctx, here, listeners)
+	return foreign.serveBeside(ctx, here, listeners, func() error { return notify(p.getenv, "READY=1") })
 }
 
 func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) {
