@@ -104,7 +104,7 @@ func (w *walk) aheadProgram() (made *program, err error) {
 	}
 	w.ahead.io = io
 	made = &program{extra: io.Extra}
-	made.Argv, made.Env, made.Cwd, made.Extra = io.Argv, environment(nil), workDir, len(io.Extra)
+	made.Argv, made.Env, made.Cwd, made.Extra = io.Argv, runEnvironment(policy.LanguagePython, nil), workDir, len(io.Extra)
 	return made, nil
 }
 

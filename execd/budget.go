@@ -63,6 +63,8 @@ const (
 	memberWeight = 256
 	// outputWeight is for each byte of output that may be kept: what was captured, and the text that is made of it.
 	outputWeight = 3
+	// inlineWeight is for each byte of files that an answer may carry: the content, and its base64 as it grows.
+	inlineWeight = 4
 	// chunkBytes is the piece in which a body of unknown length is read, and reserved.
 	chunkBytes = 64 << 10
 )
@@ -106,6 +108,14 @@ func (b *budget) holds(limit int64) error {
 			Rule: "host.output", Field: "limits.outputBytes",
 			Message: fmt.Sprintf("this daemon has memory for outputBytes up to %d, not for %d; serve --output-memory gives it more", most, limit),
 		}}}
+	}
+	return nil
+}
+
+// inlines says whether there is room for so many bytes of files in an answer.
+func (b *budget) inlines(bytes int64) error {
+	if most := b.most / (2 * inlineWeight); bytes > most {
+		return badField("outputs.inlineBytes", fmt.Sprintf("this daemon has memory for %d, not for %d; serve --output-memory gives it more", most, bytes))
 	}
 	return nil
 }

@@ -46,17 +46,17 @@ func TestQueueWaitsForMemory(t *testing.T) {
 		return ticket
 	}
 	first, second, third := enter(), enter(), enter()
-	if err := first.run(t.Context(), policy.Limits{OutputBytes: 60}); err != nil {
+	if err := first.run(t.Context(), policy.Limits{OutputBytes: 60}, 0); err != nil {
 		t.Fatal(err)
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if err := second.run(gone, policy.Limits{OutputBytes: 60}); !errors.Is(err, context.Canceled) {
+	if err := second.run(gone, policy.Limits{OutputBytes: 60}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who left: %v", err)
 	}
 	second.leave()
 	ran := make(chan error)
-	go func() { ran <- third.run(t.Context(), policy.Limits{OutputBytes: 1 << 30}) }() // all there is
+	go func() { ran <- third.run(t.Context(), policy.Limits{OutputBytes: 1 << 30}, 0) }() // all there is
 	for q.waiting.Load() == 0 {
 		time.Sleep(time.Millisecond) // polls the state that the test is about
 	}
@@ -66,7 +66,7 @@ func TestQueueWaitsForMemory(t *testing.T) {
 	}
 	impatient := enter()
 	q.patience = time.Millisecond
-	if err := impatient.run(t.Context(), policy.Limits{}); !errors.Is(err, ErrBusy) {
+	if err := impatient.run(t.Context(), policy.Limits{}, 0); !errors.Is(err, ErrBusy) {
 		t.Errorf("after its time: %v, want ErrBusy", err)
 	}
 	impatient.leave()

@@ -115,3 +115,73 @@ func TestRemedies(t *testing.T) {
 		}
 	}
 }
+
+// TestLastWords: what was refused, and a death for memory, are named at the end of a run's stderr, in the reply and in the stream; bytes and record have
+// the program's own alone.
+func TestLastWords(t *testing.T) {
+	c := testConfig(t)
+	s := start(t, c)
+	if !s.host.SeccompListener {
+		t.Skip("seccomp.listener: Linux 5.19")
+	}
+	r := pythonRun("import socket, sys\nsys.stderr.write('no line feed')\ntry:\n    socket.socket(40)\nexcept OSError as e:\n    _return = e.errno")
+	sink := &recordingSink{heard: make(chan struct{})}
+	reply := s.Exec(t.Context(), r, Options{ExplainDenials: true, Sink: sink})
+	mustBe(t, reply, OutcomeOK)
+	_, stderr := reply.Output()
+	const want = "no line feed\nsandboxd: denied: socket(AF_VSOCK"
+	if !strings.HasPrefix(string(stderr), want) || !strings.HasSuffix(string(stderr), "\n") || strings.Count(string(stderr), "sandboxd: ") != 1 {
+		t.Errorf("stderr is %q, want %q…", stderr, want)
+	}
+	if !bytes.Equal(sink.output["stderr"], stderr) {
+		t.Errorf("streamed %q, answered %q", sink.output["stderr"], stderr)
+	}
+	if reply.Bytes.Stderr != int64(len("no line feed")) {
+		t.Errorf("the program wrote %d bytes", reply.Bytes.Stderr)
+	}
+	plain := s.Exec(t.Context(), r, Options{})
+	if _, stderr := plain.Output(); string(stderr) != "no line feed" {
+		t.Errorf("nobody asked: %q", stderr)
+	}
+	memory := pythonRun("x = []\nwhile True:\n    x.append(bytearray(b'x') * (8 << 20))")
+	memory.Limits.MemoryBytes = 96 << 20
+	reply = s.Exec(t.Context(), memory, Options{})
+	if reply.Outcome == OutcomeDenied {
+		t.Log("no memory controller here, and policy doesn't accept that:", reply.Reasons)
+		return
+	}
+	mustBe(t, reply, OutcomeOOM)
+	if _, stderr := reply.Output(); !strings.HasPrefix(string(stderr), "sandboxd: OOMKilled: ") {
+		t.Errorf("stderr is %q", stderr)
+	}
+}
+
+// TestLastLines: each line that there can be.
+func TestLastLines(t *testing.T) {
+	sigsys := 31
+	many := make([]audit.DeniedCall, mostDeniedLines+3)
+	for i := range many {
+		many[i] = audit.DeniedCall{Call: "bpf", Errno: "EPERM", Count: 1, Remedy: "none"}
+	}
+	for _, row := range []struct {
+		reply Reply
+		want  []string
+	}{
+		{Reply{Outcome: OutcomeOK}, nil},
+		{Reply{Outcome: OutcomeOOM, OOMKills: 1}, []string{"sandboxd: OOMKilled: it had no more memory left; limits.memoryBytes gives more\n"}},
+		{Reply{Outcome: OutcomeError, OOMKills: 2}, []string{"sandboxd: OOMKilled: 2 of its processes, and not the first; limits.memoryBytes gives more\n"}},
+		{Reply{Outcome: OutcomeSignaled, Signal: &sigsys}, []string{"sandboxd: denied: it was ended by SIGSYS, for a system call that the seccomp profile kills for\n"}},
+		{
+			Reply{DeniedCalls: []audit.DeniedCall{{Call: "ioctl", Args: []audit.DeniedArg{{Index: 1, Value: 0x5412}}, Errno: "EPERM", Count: 3, Remedy: "ask"}}, DeniedCallsCut: true},
+			[]string{"sandboxd: denied: ioctl(…, 0x5412) (EPERM, 3×); to allow it: ask\n", "sandboxd: denied: more calls than are named or counted\n"},
+		},
+		{
+			Reply{DeniedCalls: many},
+			append(slices.Repeat([]string{"sandboxd: denied: bpf() (EPERM, 1×); to allow it: none\n"}, mostDeniedLines), "sandboxd: denied: 3 calls more\n"),
+		},
+	} {
+		if got := lastLines(row.reply); !slices.Equal(got, row.want) {
+			t.Errorf("%q, want %q", got, row.want)
+		}
+	}
+}

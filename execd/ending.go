@@ -74,6 +74,7 @@ func (w *walk) finish(exit runner.Exit) Reply {
 		reply.Message = "the kernel gave no exit status: worker or sandbox ended first"
 	}
 	w.output(&reply, exit)
+	w.lastWords(&reply)
 	w.returnValue(&reply, exit)
 	return w.answer(reply, &exit)
 }

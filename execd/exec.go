@@ -44,7 +44,7 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 	if err := w.release(); err != nil { // the first instruction; then the kernel's word once more
 		return w.fail(err)
 	}
-	return w.finish(w.wait()) // the tree is empty
+	return w.withOutputs(w.finish(w.wait())) // the tree is empty
 }
 
 // decide asks policy. A kept sandbox must be the caller's before anything is said about the request.
@@ -78,9 +78,12 @@ func (w *walk) build() (err error) {
 	if warm, err := w.adopt(); warm || err != nil {
 		return asDenied(err)
 	}
-	if w.ahead != nil { // the pool's are for those who wait for an answer
+	switch {
+	case w.ahead != nil: // the pool's are for those who wait for an answer
 		w.box, err = w.service.sandboxes.makeWarm()
-	} else {
+	case w.options.after != nil:
+		w.box = w.options.after.box
+	default:
 		w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
 	}
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {

@@ -34,7 +34,7 @@ func (w *walk) letOut() error {
 	}
 	w.box.outlet.present.add(w.id)
 	if !w.box.kept {
-		if spec.DenyAll() {
+		if spec.DenyAll() && w.options.after == nil { // what was let out before is over
 			return nil
 		}
 		w.box.lent, w.box.used = w.request.Caller, true

@@ -22,7 +22,10 @@ func fileProgram(f policy.File, box enforcer.SandboxPlan, limits policy.Limits, 
 	if f.Mode != nil {
 		order.Mode = int(*f.Mode)
 	}
-	if f.Operation == policy.FileList {
+	switch {
+	case t.gather:
+		order.Operation = file.Gather
+	case f.Operation == policy.FileList:
 		order.Limit = limits.OutputBytes
 	}
 	made := &program{}

@@ -104,7 +104,7 @@ func (s *Service) file(x *exchange, t *transfer) error {
 	}
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
-	if err := ticket.run(ctx, request.Limits); err != nil {
+	if err := ticket.run(ctx, request.Limits, 0); err != nil {
 		return err
 	}
 	t.begin = func(h file.Header) io.Writer { return x.beginFile(h) }

@@ -23,8 +23,9 @@ type transfer struct {
 	// body is a write's content, and interrupt ends a read of it that waits for the client.
 	body      io.Reader
 	interrupt func()
-	// begin answers with the header of a read; what it gives takes the content.
-	begin func(file.Header) io.Writer
+	// begin answers with the header of a read; what it gives takes the content. A gather has many, one file after the other.
+	begin  func(file.Header) io.Writer
+	gather bool
 
 	// ours is the daemon's end of the pipe, limit the most that goes through it.
 	ours  *os.File
@@ -50,6 +51,9 @@ func (t *transfer) start() {
 			t.send()
 		} else {
 			t.receive()
+			for t.gather && t.whole {
+				t.receive()
+			}
 		}
 	}()
 }
@@ -61,20 +65,22 @@ func (t *transfer) send() {
 }
 
 func (t *transfer) receive() {
+	t.whole = false
 	header, err := file.ReadHeader(t.ours)
-	if err != nil {
+	if err != nil || t.gather && header.Length > t.limit-t.moved {
 		return // the child says why
 	}
 	out := t.begin(header)
 	buffer := make([]byte, 64<<10)
-	for t.moved < header.Length {
-		n, err := t.ours.Read(buffer[:min(int64(len(buffer)), header.Length-t.moved)])
+	for left := header.Length; left > 0; {
+		n, err := t.ours.Read(buffer[:min(int64(len(buffer)), left)])
 		if n > 0 {
 			t.sum.Write(buffer[:n])
 			if _, err := out.Write(buffer[:n]); err != nil {
 				return // the client's; the child gets EPIPE
 			}
 			t.moved += int64(n)
+			left -= int64(n)
 		}
 		if err != nil {
 			return

@@ -38,6 +38,9 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	if err != nil {
 		return err
 	}
+	if err := s.queue.outputs.inlines(wanted.InlineOutputs); err != nil {
+		return err
+	}
 	request.Caller = x.caller
 	if request.Sandbox != "" {
 		if _, err := s.sandboxes.find(request.Sandbox, x.caller); err != nil {
@@ -46,13 +49,13 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	}
 	ctx, cancel := context.WithCancel(x.r.Context())
 	defer cancel()
-	if err := ticket.run(ctx, request.Limits); err != nil {
+	if err := ticket.run(ctx, request.Limits, inlineWeight*wanted.InlineOutputs); err != nil {
 		return err
 	}
 	if err := s.open(); err != nil { // it may have waited
 		return err
 	}
-	options := Options{ResultMarker: wanted.ResultMarker, ExplainDenials: wanted.ExplainDenials, Rows: rows}
+	options := OptionsOf(wanted, rows)
 	if !wanted.Stream && !strings.Contains(x.r.Header.Get("Accept"), ndjson) {
 		reply := s.Exec(ctx, request, options)
 		x.answer(statusOf(reply.Outcome), reply)

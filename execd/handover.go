@@ -105,7 +105,7 @@ func (w *walk) agrees(a *waiter) error {
 func (w *walk) warmProgram() *program {
 	io := w.waiter.io
 	made := &program{channel: io.Result, waiter: io, language: policy.LanguagePython}
-	made.Argv, made.Env, made.Cwd, made.Extra = io.Argv, environment(nil), workDir, len(io.Extra)
+	made.Argv, made.Env, made.Cwd, made.Extra = io.Argv, runEnvironment(policy.LanguagePython, nil), workDir, len(io.Extra)
 	return made
 }
 

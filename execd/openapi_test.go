@@ -110,7 +110,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 func TestOpenAPIHasEveryField(t *testing.T) {
 	api := readOpenAPI(t)
 	types := map[string]reflect.Type{
-		"Reply": reflect.TypeFor[Reply](), "Truncated": reflect.TypeFor[Truncated](), "Bytes": reflect.TypeFor[Bytes](), "Usage": reflect.TypeFor[Usage](),
+		"Reply": reflect.TypeFor[Reply](), "Outputs": reflect.TypeFor[Outputs](), "Output": reflect.TypeFor[Output](), "Truncated": reflect.TypeFor[Truncated](), "Bytes": reflect.TypeFor[Bytes](), "Usage": reflect.TypeFor[Usage](),
 		"Judgment": reflect.TypeFor[Judgment](), "Proof": reflect.TypeFor[Proof](), "Evidence": reflect.TypeFor[Evidence](), "Row": reflect.TypeFor[policy.Row](),
 		"VerifyRequest": reflect.TypeFor[VerifyRequest](), "VerifyReply": reflect.TypeFor[VerifyReply](), "SandboxProof": reflect.TypeFor[SandboxProof](),
 		"ExecProof": reflect.TypeFor[ExecProof](), "PlanProof": reflect.TypeFor[PlanProof](),
@@ -221,7 +221,7 @@ func kindOf(t reflect.Type) string {
 var samples = map[string]string{
 	"command": `{"argv":["true"],"env":{"A":"b"},"cwd":"/tmp","stdin":"x"}`, "resultMarker": "true", "stream": "true", "sandbox": `"00112233445566778899aabbccddeeff"`,
 	"securityContext": `{}`, "network": `{}`, "limits": `{}`, "code": `"1"`, "inputs": `{}`, "language": `"python"`, "env": `{}`, "cwd": `"/tmp"`,
-	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
+	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "outputs": `{"inlineBytes":1}`, "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
 }
 
 // TestOpenAPIRequests: the parser takes each property that is described, refuses one that isn't, and wants those that are required.

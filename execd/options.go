@@ -13,6 +13,9 @@ type Options struct {
 	// ExplainDenials names the system calls that the seccomp filter refused, in the reply and in the record. The same calls are refused, each in a
 	// detour by this process.
 	ExplainDenials bool
+	// Outputs lists in the reply of a run what is left in its outputs/, with up to so many bytes of content.
+	Outputs       bool
+	InlineOutputs int64
 	// Observe hears at the end which system calls the filter allowed; the API has no word for it.
 	Observe func(Observed)
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
@@ -20,6 +23,8 @@ type Options struct {
 	// transfer is the content of a file operation; accepted hears of the walk's id and of the release's record before anything is released.
 	transfer *transfer
 	accepted func(id string, sequence int64)
+	// after is the walk that this one belongs to: it happens in the same sandbox, when that has ended.
+	after *walk
 }
 
 // Observed is what one exec has used of what its seccomp profile allows.
@@ -35,4 +40,9 @@ type Sink interface {
 	Decision(policy.Decision)
 	// Output is a piece of "stdout" or "stderr", never beyond the output limit. The bytes are the sink's to keep.
 	Output(stream string, chunk []byte)
+}
+
+// OptionsOf are the options that a body has; rows asks for every row of the verdict.
+func OptionsOf(o policy.ExecOptions, rows bool) Options {
+	return Options{ResultMarker: o.ResultMarker, ExplainDenials: o.ExplainDenials, Rows: rows, Outputs: true, InlineOutputs: o.InlineOutputs}
 }

@@ -21,6 +21,12 @@ var safeEnv = map[string]string{
 	"TMPDIR": "/tmp",
 }
 
+// pythonEnv is what a run of Python has besides: matplotlib draws into files, and has its cache where it may write.
+var pythonEnv = map[string]string{
+	"MPLBACKEND":   "Agg",
+	"MPLCONFIGDIR": workDir + "/.matplotlib",
+}
+
 // program is what a request executes: the invocation, and the descriptors that go with it.
 type program struct {
 	enforcer.Invocation
@@ -91,6 +97,16 @@ func (p *program) closeExtra() {
 
 // firstExtra is the number of the first granted descriptor after the standard ones.
 const firstExtra = 3
+
+// runEnvironment is that of a run.
+func runEnvironment(language string, asked map[string]string) []string {
+	if language != policy.LanguagePython {
+		return environment(asked)
+	}
+	env := maps.Clone(pythonEnv)
+	maps.Copy(env, asked)
+	return environment(env)
+}
 
 func environment(asked map[string]string) []string {
 	env := maps.Clone(safeEnv)

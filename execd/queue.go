@@ -47,10 +47,10 @@ func (q *queue) enter() (*ticket, error) {
 	}
 }
 
-// run waits for a place, and then for memory for the output that the request may have: others end, and give theirs back.
-func (t *ticket) run(ctx context.Context, l policy.Limits) error {
+// run waits for a place, and then for memory for the output that the request may have, and for more besides: others end, and give theirs back.
+func (t *ticket) run(ctx context.Context, l policy.Limits, more int64) error {
 	q := t.queue
-	output := q.outputs.outputShare(l.Defaulted().OutputBytes)
+	output := min(q.outputs.outputShare(l.Defaulted().OutputBytes)+more, q.outputs.most)
 	if t.tryPlace() && q.outputs.take(output) == nil {
 		t.output = output
 		return nil

@@ -29,17 +29,17 @@ func TestQueueTurnsAwayAtOnce(t *testing.T) {
 		t.Fatalf("a sixth: %v, want ErrBusy", err)
 	}
 	for _, ticket := range tickets[:2] {
-		if err := ticket.run(t.Context(), policy.Limits{}); err != nil {
+		if err := ticket.run(t.Context(), policy.Limits{}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if err := tickets[2].run(gone, policy.Limits{}); !errors.Is(err, context.Canceled) {
+	if err := tickets[2].run(gone, policy.Limits{}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who left: %v", err)
 	}
 	ran := make(chan error)
-	go func() { ran <- tickets[3].run(t.Context(), policy.Limits{}) }()
+	go func() { ran <- tickets[3].run(t.Context(), policy.Limits{}, 0) }()
 	tickets[0].leave()
 	if err := <-ran; err != nil {
 		t.Errorf("the next in line: %v", err)
@@ -59,10 +59,10 @@ func TestQueueLosesPatience(t *testing.T) {
 	q := newQueue(queueConfig(1, 1, time.Millisecond))
 	first, _ := q.enter()
 	second, _ := q.enter()
-	if err := first.run(t.Context(), policy.Limits{}); err != nil {
+	if err := first.run(t.Context(), policy.Limits{}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.run(t.Context(), policy.Limits{}); !errors.Is(err, ErrBusy) {
+	if err := second.run(t.Context(), policy.Limits{}, 0); !errors.Is(err, ErrBusy) {
 		t.Errorf("after its time: %v, want ErrBusy", err)
 	}
 	second.leave()

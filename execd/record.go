@@ -23,6 +23,8 @@ func (w *walk) releaseRecord() auditRecord {
 		r.Message = "an interpreter is started ahead, for no code but these imports"
 	case w.waiter != nil:
 		r.Prewarm = w.waiter.walk.prewarmed()
+	case w.options.after != nil:
+		r.Message = "the outputs of exec " + w.options.after.id
 	}
 	return r
 }

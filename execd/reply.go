@@ -51,6 +51,9 @@ type Reply struct {
 	// pythonValue is the value of a run as Python wrote it.
 	pythonValue []byte
 
+	// Outputs are the files that a run has left; nil where there are none.
+	Outputs *Outputs `json:"outputs,omitzero"`
+
 	// DeniedCalls are the system calls that the seccomp filter refused, where that was asked for (explainDenials). ENOSYS is not among them: so
 	// libraries are told to fall back. DeniedCallsCut says that there were more than are kept or heard of.
 	DeniedCalls    []audit.DeniedCall `json:"deniedCalls,omitempty"`

@@ -107,7 +107,7 @@ func (r Reply) runExitCode() *int {
 // runProgram makes an invocation of a run.
 func runProgram(p policy.Program, limit time.Duration) (*program, error) {
 	made := &program{language: p.Language}
-	made.Env, made.Cwd = environment(p.Env), directory(p.Cwd)
+	made.Env, made.Cwd = runEnvironment(p.Language, p.Env), directory(p.Cwd)
 	var err error
 	if p.Language == policy.LanguagePython {
 		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, firstExtra)

@@ -267,7 +267,7 @@ func (s *Service) postVerify(x *exchange) error {
 	defer ticket.leave()
 	ctx, cancel := context.WithTimeout(x.r.Context(), verifyTimeout)
 	defer cancel()
-	if err := ticket.run(ctx, policy.Limits{}); err != nil {
+	if err := ticket.run(ctx, policy.Limits{}, 0); err != nil {
 		return err
 	}
 	reply, err := s.Verify(ctx, request, x.caller, rows)

@@ -100,7 +100,9 @@ func (s *Service) leave(w *walk) {
 			w.box.outlet.leave(w.id)
 			w.box.outlet.present.remove(w.id)
 		}
-		s.sandboxes.putBack(w.box)
+		if w.options.after == nil {
+			s.sandboxes.putBack(w.box)
+		}
 	}
 	w.stopClock()
 	for _, unhook := range w.unhook {

@@ -13,6 +13,29 @@ type ExecOptions struct {
 	Stream bool
 	// ExplainDenials names the system calls that the seccomp filter refused.
 	ExplainDenials bool
+	// InlineOutputs is how many bytes of the files that a run leaves in outputs/ the answer has, at most 64 MiB; 0: it only lists them.
+	InlineOutputs int64
+}
+
+// mostInlineOutputs bounds what one answer carries of files; who wants more keeps the sandbox and fetches them.
+const mostInlineOutputs = 64 << 20
+
+// wireOutputs is what is asked for of the files that a run leaves.
+type wireOutputs struct {
+	InlineBytes *int64 `json:"inlineBytes"`
+}
+
+// inline is how many bytes are asked for, 0 for none.
+func (w *wireOutputs) inline() (int64, *FieldError) {
+	switch {
+	case w == nil:
+		return 0, nil
+	case w.InlineBytes == nil:
+		return 0, faultf("outputs.inlineBytes", "missing; leave outputs out for a list alone")
+	case *w.InlineBytes < 1 || *w.InlineBytes > mostInlineOutputs:
+		return 0, faultf("outputs.inlineBytes", "%d is out of range 1..%d; keep the sandbox and fetch larger files from it", *w.InlineBytes, mostInlineOutputs)
+	}
+	return *w.InlineBytes, nil
 }
 
 // wireCommon is what every body that starts a process has.
@@ -47,6 +70,7 @@ type wireRun struct {
 	Env            map[string]string `json:"env"`
 	Cwd            *string           `json:"cwd"`
 	TimeoutSeconds *float64          `json:"timeoutSeconds"`
+	Outputs        *wireOutputs      `json:"outputs"`
 }
 
 // The bodies of decide are those of exec and run with the action beside.
@@ -109,7 +133,11 @@ func ParseRun(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
+	inline, fault := wire.Outputs.inline()
+	if fault != nil {
+		return Request{}, ExecOptions{}, fault
+	}
+	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials, InlineOutputs: inline}, nil
 }
 
 // sayExternals explains why "externals", which callers of DataRobot's sandbox know, is no field of a run.
@@ -134,7 +162,9 @@ func ParseDecide(data []byte) (Request, error) {
 		if fault := decode(rest, &wire, ""); fault != nil {
 			return Request{}, sayExternals(fault)
 		}
-		request, fault = wire.request(inputs)
+		if request, fault = wire.request(inputs); fault == nil {
+			_, fault = wire.Outputs.inline()
+		}
 	case ActionFile:
 		var wire wireDecideFile
 		if fault := decode(data, &wire, ""); fault != nil {

@@ -23,6 +23,7 @@ type answer struct {
 	explain bool // verdict or reasons as a table on stderr
 	value   bool // a returned value on stdout, after the output
 	denials bool // what the seccomp filter refused, a line each on stderr
+	outputs outputs
 }
 
 func (a *answer) register(f *flagSet) {
@@ -73,6 +74,9 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 	for _, note := range notes(reply) {
 		p.complain(errors.New(note))
 	}
+	if o := reply.Outputs; o != nil && len(o.Files) > 0 && a.outputs.dir == "" && isTerminal(p.stderr) {
+		p.complain(fmt.Errorf("it left %d files in outputs/; --outputs DIR fetches them", len(o.Files)))
+	}
 	// What the host lacks and policy accepted. A program's stderr is its own where nobody looks at it; --explain and --json always tell.
 	if len(reply.Verdict.Degraded) > 0 && isTerminal(p.stderr) && !a.explain {
 		p.complain(errors.New("degraded: " + lacks(reply.Verdict.Degraded) + "; --explain says more"))
@@ -106,14 +110,17 @@ func printJSON(to *os.File, value any) error {
 // notes say what a person can't see from output and exit status alone, and what to do about it.
 func notes(r execd.Reply) []string {
 	var lines []string
-	if text := ending(r); text != "" {
+	run := r.Interpreter != "" // its stderr ends with what was refused and that it was killed for memory
+	if text := ending(r); text != "" && (r.Outcome != execd.OutcomeOOM || !run) {
 		lines = append(lines, text)
 	}
-	for _, call := range r.DeniedCalls {
-		lines = append(lines, refusedCall(call))
-	}
-	if r.DeniedCallsCut {
-		lines = append(lines, "more calls were refused than are named; after 10000 they are no longer counted")
+	if !run {
+		for _, call := range r.DeniedCalls {
+			lines = append(lines, refusedCall(call))
+		}
+		if r.DeniedCallsCut {
+			lines = append(lines, "more calls were refused than are named; after 10000 they are no longer counted")
+		}
 	}
 	for _, stream := range []struct {
 		name string

@@ -24,7 +24,9 @@ func (e *embedded) Exec(ctx context.Context, action policy.Action, body []byte, 
 		return execd.Reply{}, err
 	}
 	request.Caller = execd.Self()
-	return e.service.Exec(ctx, request, execd.Options{ResultMarker: options.ResultMarker, ExplainDenials: options.ExplainDenials, Rows: rows, Sink: sink}), nil
+	wanted := execd.OptionsOf(options, rows)
+	wanted.Sink = sink
+	return e.service.Exec(ctx, request, wanted), nil
 }
 
 func (e *embedded) Decide(ctx context.Context, body []byte) (execd.DecideReply, error) {

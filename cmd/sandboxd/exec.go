@@ -103,8 +103,12 @@ func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action
 	if err != nil {
 		return 0, err
 	}
+	saved := a.outputs.save(p, &reply)
 	if err := a.show(p, reply); err != nil {
 		return 0, err
+	}
+	if saved != nil {
+		return 0, saved
 	}
 	return reply.ExitStatus(), nil
 }

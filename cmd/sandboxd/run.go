@@ -19,6 +19,7 @@ type runBody struct {
 	Inputs   jsontext.Value    `json:"inputs,omitzero"`
 	Env      map[string]string `json:"env,omitzero"`
 	Cwd      string            `json:"cwd,omitzero"`
+	Outputs  *outputsBody      `json:"outputs,omitzero"`
 }
 
 // codeBytes bounds a program that a file holds.
@@ -35,6 +36,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 	what.register(flags)
 	where.registerClient(flags)
 	answer.register(flags)
+	answer.outputs.register(flags)
 	files, err := flags.parseAround(args)
 	if err != nil {
 		return 0, err
@@ -50,6 +52,9 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		return 0, err
 	}
 	body.ExplainDenials = answer.denials
+	if body.Outputs, err = answer.outputs.body(flags); err != nil {
+		return 0, err
+	}
 	if body.Env, err = what.environment(); err != nil {
 		return 0, err
 	}

@@ -58,6 +58,8 @@ func (p *place) do(o Order, content *os.File) (Result, error) {
 		return p.list(o)
 	case Mode:
 		return p.mode(o)
+	case Gather:
+		return p.gather(o, content)
 	}
 	return Result{}, fmt.Errorf("file: operation %q", o.Operation)
 }

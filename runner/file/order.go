@@ -15,9 +15,11 @@ const (
 	Delete = "delete"
 	List   = "list"
 	Mode   = "mode"
+	// Gather lists the regular files beneath a directory, and reads those that fit.
+	Gather = "gather"
 )
 
-// Descriptor is the number of the one that content goes through; only read and write have it.
+// Descriptor is the number of the one that content goes through; only read, write and gather have it.
 const Descriptor = 3
 
 // Order is what the child is told.
@@ -30,7 +32,7 @@ type Order struct {
 	Mode int `json:"mode"`
 	// Parents has write make the directories that aren't there.
 	Parents bool `json:"parents,omitzero"`
-	// Limit is how many bytes of content may be moved, how many bytes of JSON a list may take.
+	// Limit is how many bytes of content may be moved (0: a gather moves none), how many bytes of JSON a list may take.
 	Limit int64 `json:"limit"`
 	// Range is the part that read is for.
 	Range Range `json:"range,omitzero"`
@@ -75,12 +77,14 @@ type Result struct {
 	// Entries are a directory's, in the order of their names; Truncated says that there are more.
 	Entries   []Info `json:"entries,omitempty"`
 	Truncated bool   `json:"truncated,omitzero"`
-	Fault     *Fault `json:"fault,omitzero"`
+	// Sent are the entries, by index, whose content a gather has sent, in that order.
+	Sent  []int  `json:"sent,omitempty"`
+	Fault *Fault `json:"fault,omitzero"`
 }
 
 // Info is what a file is, by lstat(2).
 type Info struct {
-	// Name is set in lists; NameBase64 in its place when it isn't UTF-8.
+	// Name is set in lists, of a gather with the directories in it; NameBase64 in its place when it isn't UTF-8.
 	Name       string `json:"name,omitempty"`
 	NameBase64 []byte `json:"nameBase64,omitempty"`
 	Kind       string `json:"kind"`

@@ -64,13 +64,11 @@ func endingOf(r execd.Reply) ending {
 	return e
 }
 
-// notices are what sandboxd itself has to say on stderr about a reply.
+// notices are what sandboxd itself has to say on stderr about a reply, besides the last words that it has already (OOMKilled, refused calls).
 func notices(r execd.Reply, seconds int64) (lines []string) {
 	switch r.Outcome {
 	case execd.OutcomeTimeout:
 		lines = append(lines, fmt.Sprintf("sandbox exceeded timeout of %ds", seconds))
-	case execd.OutcomeOOM:
-		lines = append(lines, "OOMKilled")
 	case execd.OutcomeOutputLimit:
 		lines = append(lines, "killed: more output than is allowed")
 	}

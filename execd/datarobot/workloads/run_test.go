@@ -62,7 +62,7 @@ func TestRuns(t *testing.T) {
 func TestMemory(t *testing.T) {
 	s := serve(t, nil)
 	got := s.run("x = []\nwhile True:\n    x.append(bytearray(b'x') * (8 << 20))", func(s *spec) { s.resource = `{"memory":134217728}` })
-	if got.status != "errored" || got.exit != 137 || !strings.HasPrefix(got.stderr, "OOMKilled") || got.marker != "null" {
+	if got.status != "errored" || got.exit != 137 || !strings.HasPrefix(got.stderr, "sandboxd: OOMKilled") || got.marker != "null" {
 		t.Errorf("%+v", got)
 	}
 	if got := s.run("x = bytearray(b'x') * (64 << 20)\n_return = len(x)", func(s *spec) { s.resource = `{"memory":134217728}` }); got.marker != "67108864" {
