@@ -20,7 +20,7 @@ export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm lint bench fuzz fmt clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm lint bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 
 fmt: ## gofmt
 	gofmt -w $$(git ls-files '*.go')
+
+release: ## dist/: both programs for both architectures, bills of materials, digests
+	deploy/release.sh
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -42,6 +42,7 @@ func commands() []command {
 		{"profile", "check FILE | list | record --out FILE -- COMMAND | show NAME", "seccomp profiles: check, record, print", profiles, false, (*program).profile},
 		{"verify", "[flags]", "read everything back now, and try forbidden acts", verified, false, (*program).verify},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
+		{"install", "[flags] DIR", "copy the launcher into a directory, for a runner's container", "", false, (*program).install},
 		{"healthz", "[flags]", "ask a daemon whether it is alive, or ready", "", false, (*program).healthz},
 		{"version", "", "print the version", "", false, (*program).version},
 		{"help", "[COMMAND [WORD]]", "print this, or a command's flags", "", false, (*program).help},
