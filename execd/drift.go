@@ -121,6 +121,9 @@ func (s *Service) lookAtSandbox(box *sandbox) (policy.Verdict, bool) {
 
 // lookAtExec reads a running program back as after its execve, and deals with what holds no longer. There is no verdict of one that has ended.
 func (s *Service) lookAtExec(w *walk) (policy.Verdict, bool) {
+	if w.child.Left() {
+		return s.lookAtLeft(w)
+	}
 	state, err := w.observeStarted()
 	// Read by number: if it isn't reaped now, the number was its own all along.
 	if errors.Is(err, os.ErrProcessDone) || !w.child.Lives() {
@@ -132,6 +135,21 @@ func (s *Service) lookAtExec(w *walk) (policy.Verdict, bool) {
 	} else {
 		verdict = enforcer.CheckStarted(w.plan, w.child.Expect(), state)
 		verdict.Rows = append(verdict.Rows, w.lookAtTree()...)
+	}
+	if !verdict.Held() {
+		s.drifted(w.box, w, &drift{verdict.Failed(), "exec"})
+	}
+	return verdict, true
+}
+
+// lookAtLeft reads back what a program has left behind.
+func (s *Service) lookAtLeft(w *walk) (policy.Verdict, bool) {
+	verdict := policy.Verdict{Tier: w.plan.Tier, Rows: w.lookAtTree()}
+	if !w.child.Left() {
+		return policy.Verdict{}, false
+	}
+	if len(verdict.Rows) == 0 {
+		verdict.Rows = []policy.Row{{Control: "tree", Want: "as planned", Got: "as planned", Held: true, Evidence: policy.EvidenceKernel}}
 	}
 	if !verdict.Held() {
 		s.drifted(w.box, w, &drift{verdict.Failed(), "exec"})

@@ -50,7 +50,7 @@ func (w *walk) lookAtMember(pid int) []policy.Row {
 	if len(rows) == 0 {
 		return nil
 	}
-	if again, err := startTime(pid); err != nil || again != began || !w.hasMember(pid) || !w.child.Lives() {
+	if again, err := startTime(pid); err != nil || again != began || !w.hasMember(pid) || !w.child.Lives() && !w.child.Left() {
 		return nil
 	}
 	for i := range rows {

@@ -23,6 +23,8 @@ func (w *walk) fail(err error) Reply {
 	reply.Message = sentence(err)
 	if outcome == OutcomeNotStarted {
 		reply.Message, reply.Errno = w.whyNotStarted(err), errnoName(err)
+		var step *runner.StepError
+		reply.BadDirectory = errors.As(err, &step) && step.Step == stepChdir
 	}
 	var denied *deniedError
 	if errors.As(err, &denied) {
@@ -45,7 +47,7 @@ func (w *walk) finish(exit runner.Exit) Reply {
 	reply := w.reply(e.outcome())
 	reply.ExitCode, reply.Signal = e.exitCode(), e.signal()
 	reply.TimedOut = reply.Outcome == OutcomeTimeout
-	reply.TreeEmpty = exit.TreeEmpty
+	reply.TreeEmpty, reply.TreeLeft = exit.TreeEmpty, exit.Left
 	if w.request.Action == policy.ActionRun {
 		reply.ExitCode = reply.runExitCode()
 	}
@@ -96,7 +98,7 @@ func (w *walk) killedBy(exit runner.Exit) cause {
 		return causeOutputLimit
 	case errors.Is(context.Cause(w.clock), errDeadline):
 		return causeDeadline
-	case w.clock.Err() != nil:
+	case w.clock.Err() != nil, w.interrupted.Load():
 		return causeCaller
 	}
 	return causeNone

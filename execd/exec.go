@@ -129,7 +129,7 @@ func (w *walk) prepare() (err error) {
 	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
 		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
-		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil,
+		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil, Unkept: w.options.Unkept, Leave: w.request.Command.LeaveChildren && w.box.kept,
 	})
 	w.left = errors.Is(err, runner.ErrLeft)
 	if err == nil {
@@ -189,8 +189,8 @@ func (w *walk) holds() error {
 func (w *walk) record() (err error) {
 	fault("walk.record")
 	w.sequence, err = w.append(w.releaseRecord())
-	if err == nil && w.options.accepted != nil {
-		w.options.accepted(w.id, w.sequence)
+	if err == nil && w.options.Accepted != nil {
+		w.options.Accepted(w.id, w.sequence)
 	}
 	return err
 }
@@ -214,6 +214,7 @@ func (w *walk) release() error {
 		return fmt.Errorf("release: %w", err)
 	}
 	w.interruptAtLimit()
+	w.interruptWhenAsked()
 	if w.options.transfer != nil {
 		w.options.transfer.start()
 	}
@@ -249,6 +250,10 @@ func (w *walk) wait() runner.Exit {
 	fault("walk.wait")
 	exit := w.child.Wait(w.clock)
 	w.ended = true
+	if exit.Left {
+		w.leaveBehind()
+		return exit
+	}
 	w.service.running.remove(w)
 	if w.mismatch == nil {
 		w.mismatch = w.heed(w.drift.Load())

@@ -115,7 +115,7 @@ func (s *Service) file(x *exchange, t *transfer) error {
 			}
 		}()
 	}
-	reply := s.Exec(ctx, request, Options{transfer: t, accepted: func(id string, sequence int64) {
+	reply := s.Exec(ctx, request, Options{transfer: t, Accepted: func(id string, sequence int64) {
 		x.w.Header().Set(headerExec, id)
 		x.w.Header().Set(headerSequence, strconv.FormatInt(sequence, 10))
 	}})

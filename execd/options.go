@@ -1,6 +1,8 @@
 package execd
 
 import (
+	"time"
+
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -18,11 +20,17 @@ type Options struct {
 	InlineOutputs int64
 	// Observe hears at the end which system calls the filter allowed; the API has no word for it.
 	Observe func(Observed)
+	// Unkept gives all output to the Sink, at its pace, and keeps none for the reply: limits.outputBytes bounds nothing then.
+	Unkept bool
+	// Accepted hears of the exec's id and of the release's record, before anything is released.
+	Accepted func(id string, sequence int64)
+	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
+	Interrupt      <-chan struct{}
+	InterruptGrace time.Duration
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
-	// transfer is the content of a file operation; accepted hears of the walk's id and of the release's record before anything is released.
+	// transfer is the content of a file operation.
 	transfer *transfer
-	accepted func(id string, sequence int64)
 	// after is the walk that this one belongs to: it happens in the same sandbox, when that has ended.
 	after *walk
 }
@@ -35,7 +43,7 @@ type Observed struct {
 }
 
 // Sink hears what happens before the reply. Decision comes first; Output is called by one goroutine a stream and must not block for long: the
-// child's output waits meanwhile.
+// child's output waits meanwhile. With [Options].Unkept that is what is wanted.
 type Sink interface {
 	Decision(policy.Decision)
 	// Output is a piece of "stdout" or "stderr", never beyond the output limit. The bytes are the sink's to keep.

@@ -91,7 +91,7 @@ func recordedVerdict(v policy.Verdict, digest string) *audit.Verdict {
 // endingOf sums a reply up for the record: sizes and digests in place of what was written.
 func endingOf(reply Reply, exit *runner.Exit) *audit.Ending {
 	e := &audit.Ending{
-		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty,
+		Outcome: string(reply.Outcome), ExitCode: reply.ExitCode, Signal: reply.Signal, OOMKills: reply.OOMKills, TreeEmpty: reply.TreeEmpty, TreeLeft: reply.TreeLeft,
 		DurationSeconds: reply.DurationSeconds, CPUSeconds: reply.Usage.CPUSeconds, MaxRSSBytes: reply.Usage.MaxRSSBytes,
 	}
 	e.DeniedCalls, e.DeniedCallsCut = reply.DeniedCalls, reply.DeniedCallsCut

@@ -25,8 +25,9 @@ type Reply struct {
 	TimedOut bool `json:"timedOut"`
 	// OOMKills counts processes of the tree that the kernel killed for memory, the leader or others.
 	OOMKills int64 `json:"oomKills"`
-	// TreeEmpty is the kernel's word that no process of the exec is left.
+	// TreeEmpty is the kernel's word that no process of the exec is left. TreeLeft says why it isn't: what the program left behind lives on, as was asked.
 	TreeEmpty bool `json:"treeEmpty"`
+	TreeLeft  bool `json:"treeLeft,omitzero"`
 	// Stdout is set when what is kept of it is UTF-8, else StdoutBase64 is; so for stderr. Neither is set in the last event of a stream.
 	Stdout       *string `json:"stdout,omitzero"`
 	StdoutBase64 []byte  `json:"stdoutBase64,omitempty"`
@@ -68,6 +69,8 @@ type Reply struct {
 	Message string `json:"message,omitempty"`
 	// Errno is the error of execve, such as "ENOENT", when the outcome is not_started.
 	Errno string `json:"errno,omitempty"`
+	// BadDirectory says that it was the working directory that couldn't be entered.
+	BadDirectory bool `json:"-"`
 }
 
 // Truncated and Bytes are per stream.

@@ -55,6 +55,10 @@ type walk struct {
 	unstarted error
 	// left says that no child came to its gate, and that what was on the way to it isn't proven to be gone.
 	left bool
+	// behind says that processes of its tree live on after its end.
+	behind bool
+	// interrupted says that its caller has asked the tree to end.
+	interrupted atomic.Bool
 	// ended says that Wait or Abort has returned: the child is no longer ours to end.
 	ended bool
 }
@@ -90,19 +94,12 @@ func (w *walk) hook(life context.Context, why error) {
 
 // leave ends what the walk has begun, in whatever state it is.
 func (s *Service) leave(w *walk) {
-	s.running.remove(w)
 	w.end()
 	if w.program != nil && !w.handed {
 		w.program.close()
 	}
-	if w.box != nil && !w.handed {
-		if w.box.outlet != nil {
-			w.box.outlet.leave(w.id)
-			w.box.outlet.present.remove(w.id)
-		}
-		if w.options.after == nil {
-			s.sandboxes.putBack(w.box)
-		}
+	if w.box != nil && !w.handed && !w.behind {
+		w.leaveBox()
 	}
 	w.stopClock()
 	for _, unhook := range w.unhook {
@@ -110,6 +107,18 @@ func (s *Service) leave(w *walk) {
 	}
 	w.cancel(nil)
 	s.walks.Done()
+}
+
+// leaveBox ends the walk's use of its sandbox.
+func (w *walk) leaveBox() {
+	w.service.running.remove(w)
+	if w.box.outlet != nil {
+		w.box.outlet.leave(w.id)
+		w.box.outlet.present.remove(w.id)
+	}
+	if w.options.after == nil {
+		w.service.sandboxes.putBack(w.box)
+	}
 }
 
 // end kills a child that is still there, and gives its Exit: nil when there was none to end. A tree that isn't proven to be gone ends with its

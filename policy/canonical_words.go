@@ -43,6 +43,9 @@ func (w *writer) command(c Command) {
 	w.texts("argv", c.Argv)
 	w.text("cwd", c.Cwd)
 	w.environment("env", c.Env)
+	if c.LeaveChildren {
+		w.flag("leaveChildren", true)
+	}
 	w.base64("stdin", c.Stdin)
 	w.close()
 }

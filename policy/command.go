@@ -15,6 +15,9 @@ type Command struct {
 	Cwd string `json:"cwd"`
 	// Stdin is what the child reads; then end of file.
 	Stdin []byte `json:"stdin"`
+	// LeaveChildren has what the program leaves behind live on, until its sandbox ends: only in a sandbox that exists. Killed, at its deadline or by its
+	// caller, the whole tree ends as always.
+	LeaveChildren bool `json:"leaveChildren,omitzero"`
 }
 
 // What execve(2) and open(2) take. mostArguments counts as the kernel does: each string with its NUL and its pointer. It leaves half of the

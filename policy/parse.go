@@ -60,6 +60,7 @@ type wireCommand struct {
 	Cwd         *string           `json:"cwd"`
 	Stdin       *string           `json:"stdin"`
 	StdinBase64 *[]byte           `json:"stdinBase64"`
+	Leave       bool              `json:"leaveChildren"`
 }
 
 type wireRun struct {
@@ -284,7 +285,7 @@ func (w wireExec) request() (Request, *FieldError) {
 	if fault != nil {
 		return Request{}, fault
 	}
-	command := Command{Argv: w.Command.Argv, Env: w.Command.Env}
+	command := Command{Argv: w.Command.Argv, Env: w.Command.Env, LeaveChildren: w.Command.Leave}
 	if w.Command.Argv == nil {
 		return Request{}, faultf("command.argv", "missing, want at least the program")
 	}
@@ -300,7 +301,7 @@ func (w wireExec) request() (Request, *FieldError) {
 		command.Stdin = *w.Command.StdinBase64
 	}
 	request.Command = command
-	return request, command.check("command")
+	return request, request.checkCommand()
 }
 
 func (w wireRun) request(inputs jsontext.Value) (Request, *FieldError) {

@@ -47,7 +47,7 @@ func (r Request) Validate() error {
 	}
 	switch r.Action {
 	case ActionExec:
-		if fault := r.Command.check("command"); fault != nil {
+		if fault := r.checkCommand(); fault != nil {
 			return fault
 		}
 	case ActionRun:
@@ -72,6 +72,14 @@ func (r Request) Validate() error {
 		return fault
 	}
 	return orNil(r.Limits.check("limits"))
+}
+
+// checkCommand looks at the command of an exec.
+func (r Request) checkCommand() *FieldError {
+	if r.Command.LeaveChildren && r.Sandbox == "" {
+		return faultf("command.leaveChildren", "a sandbox for one exec ends with it; name a sandbox that exists")
+	}
+	return r.Command.check("command")
 }
 
 func checkSandbox(field, id string) *FieldError {

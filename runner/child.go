@@ -21,6 +21,10 @@ type IO struct {
 	Tee func(stream string, chunk []byte)
 	// Extra are the child's descriptors from 3. They stay the caller's to close.
 	Extra []*os.File
+	// Unkept passes all output to Tee, at its pace, and keeps none: OutputBytes and OnLimit say nothing then. The bytes are the tee's until it returns.
+	Unkept bool
+	// Leave has what the leader leaves behind live on: [Child.Wait] returns with Exit.Left, and [Child.WaitLeft] must follow.
+	Leave bool
 	// Waiting says that the child is started ahead: after its release nobody reads its output, and its time doesn't run, until [Child.Begin].
 	Waiting bool
 }
@@ -43,6 +47,8 @@ type Exit struct {
 	// worker's children, "report" by the worker's word alone. Where it is false, the worker has been given up.
 	TreeEmpty    bool
 	TreeEvidence policy.Evidence
+	// Left says that processes of the tree live on, as IO.Leave wants: TreeEmpty is false for that.
+	Left bool
 	// Reaped is how many processes the worker reaped after the leader.
 	Reaped int
 	// OOMKills is how many processes of the exec the kernel killed for memory.

@@ -69,6 +69,9 @@ type Child struct {
 	over   bool
 	// done is closed with over, for the watches over processor time and memory.
 	done chan struct{}
+	// leave says that what the leader leaves behind may live on. spared says that it does, since the leader's end; condemned, that it doesn't whatever
+	// happens, as it was told to end.
+	leave, spared, condemned bool
 }
 
 // ErrLeft says that a child was killed on the way to its gate and that nobody has given his word on its end: what is left of it ends with its sandbox.
@@ -103,7 +106,7 @@ func (s *Sandbox) giveBack(w *worker, clean bool) {
 
 // prepare is Prepare with a worker in hand.
 func prepare(ctx context.Context, at place, w *worker, giveBack func(*worker, bool), p enforcer.Plan, inv enforcer.Invocation, with IO) (*Child, error) {
-	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{}), waiting: with.Waiting}
+	c := &Child{place: at, worker: w, giveBack: giveBack, sequence: sequence.Add(1), inv: inv, pidfd: -1, done: make(chan struct{}), waiting: with.Waiting, leave: with.Leave}
 	ends, err := c.make(p, inv, with)
 	if err != nil {
 		c.scrap()

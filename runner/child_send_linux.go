@@ -30,6 +30,9 @@ func (c *Child) send(with IO, ends []int) error {
 	if c.inv.Own {
 		header.flags |= flagOwn
 	}
+	if c.leave {
+		header.flags |= flagLeave
+	}
 	if c.place.wipe {
 		header.flags |= flagWipe
 	}

@@ -57,15 +57,15 @@ func (c *Child) stopTree() (whole bool, err error) {
 		if len(fresh) == 0 {
 			return true, nil
 		}
-		if err := c.stop(fresh, stopped); err != nil {
+		if err := c.signal(unix.SIGSTOP, fresh, stopped); err != nil {
 			return false, err
 		}
 	}
 	return false, fmt.Errorf("its processes multiply faster than they are stopped")
 }
 
-// stop signals processes that are still of the tree once their pidfds are held, so that no number is another's by then.
-func (c *Child) stop(pids []int, stopped map[int]bool) error {
+// signal signals processes that are still of the tree once their pidfds are held, so that no number is another's by then. Those that got it are in got.
+func (c *Child) signal(number unix.Signal, pids []int, got map[int]bool) error {
 	held := map[int]int{}
 	defer func() {
 		for _, pidfd := range held {
@@ -90,10 +90,10 @@ func (c *Child) stop(pids []int, stopped map[int]bool) error {
 		if !slices.Contains(tree, pid) {
 			continue
 		}
-		if err := unix.PidfdSendSignal(pidfd, unix.SIGSTOP, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("stop: %w", err)
+		if err := unix.PidfdSendSignal(pidfd, number, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("signal %d: %w", number, err)
 		}
-		stopped[pid] = true
+		got[pid] = true
 	}
 	return nil
 }

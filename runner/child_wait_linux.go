@@ -24,7 +24,9 @@ func (c *Child) Wait(ctx context.Context) Exit {
 		exit.TreeEmpty, exit.TreeEvidence, clean = true, policy.EvidenceReport, true
 	default:
 		exit.Known, exit.Status, exit.Rusage = true, c.heard.status(), c.heard.exit.rusage
-		clean = c.untilEmpty(&exit)
+		if exit.Left = c.spare(); !exit.Left {
+			clean = c.untilEmpty(&exit)
+		}
 	}
 	if !c.released.IsZero() {
 		if c.waiting { // it ended before anybody wanted its output
@@ -33,7 +35,11 @@ func (c *Child) Wait(ctx context.Context) Exit {
 		}
 		exit.CPUBefore = c.cpuBefore
 		exit.Duration = c.heard.at.Sub(c.released)
-		exit.Stdout, exit.Stderr = c.stdout.finish(), c.stderr.finish()
+		exit.Stdout, exit.Stderr = c.stdout.finish(exit.Left), c.stderr.finish(exit.Left)
+	}
+	if exit.Left {
+		exit.TreeEvidence = policy.EvidenceKernel
+		return exit
 	}
 	fault("child.empty")
 	c.end(&exit)
@@ -51,6 +57,9 @@ func (c *Child) Abort() Exit {
 // untilEmpty ends what is left of the tree and gives the proof. It says whether the worker is idle, and may be used again.
 func (c *Child) untilEmpty(exit *Exit) bool {
 	c.ending()
+	if c.leave {
+		c.orderEnd() // else its worker would let them live
+	}
 	if c.group != nil {
 		exit.TreeEmpty, exit.TreeEvidence = c.emptyGroup(), policy.EvidenceKernel
 	}

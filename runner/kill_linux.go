@@ -58,13 +58,18 @@ func (c *Child) killFor(why killReason) {
 	}
 	fault("child.killed")
 	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.
+	c.orderEnd()
+	c.worker.conn.SetReadDeadline(time.Now().Add(stuckAfter))
+}
+
+// orderEnd tells the worker to end the tree. That it does is asked for elsewhere.
+func (c *Child) orderEnd() {
 	order := killMessage{kind: kindKill, sequence: c.sequence}
 	if raw, err := c.worker.conn.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) {
 			_, _ = unix.SendmsgN(int(fd), bytesOf(&order), nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		})
 	}
-	c.worker.conn.SetReadDeadline(time.Now().Add(stuckAfter))
 }
 
 // within bounds the next words of the worker; 0 is no bound. A tree that is being killed has its own.

@@ -21,9 +21,13 @@ type reader struct {
 	// over is called once, when more than limit was written; nil: nothing is done.
 	over func()
 	out  Output
+	// unkept passes everything to the tee and keeps nothing.
+	unkept bool
 	// teed is how much of out.Data the tee has got.
 	teed int
 	done chan struct{}
+	// rest is closed when nobody reads any more of what those write who were left behind.
+	rest chan struct{}
 }
 
 // drainBound is how long after the tree's end a stream may stay open. Nobody of the tree holds it then.
@@ -43,7 +47,7 @@ func newReader(name string, with IO, over func()) (*reader, int, error) {
 		unix.Close(write)
 		return nil, -1, err
 	}
-	r := &reader{name: name, file: os.NewFile(uintptr(read), name), limit: with.OutputBytes, tee: with.Tee, done: make(chan struct{})}
+	r := &reader{name: name, file: os.NewFile(uintptr(read), name), limit: with.OutputBytes, tee: with.Tee, unkept: with.Unkept, done: make(chan struct{}), rest: make(chan struct{})}
 	if with.OnLimit == KillTree {
 		r.over = over
 	}
@@ -53,6 +57,11 @@ func newReader(name string, with IO, over func()) (*reader, int, error) {
 // run reads to the end.
 func (r *reader) run() {
 	defer close(r.done)
+	if r.unkept {
+		for r.pour() {
+		}
+		return
+	}
 	for r.keep() {
 	}
 	if r.out.Truncated {
@@ -159,10 +168,23 @@ func (r *reader) pass(n int) {
 	}
 }
 
-// finish waits for the end, which has no reason not to come, for a while.
-func (r *reader) finish() Output {
-	r.file.SetReadDeadline(time.Now().Add(drainBound))
+// finish waits for the end, which has no reason not to come, for a while. Where some of the tree are left their output is read on, and dropped.
+func (r *reader) finish(left bool) Output {
+	bound := time.Now().Add(drainBound)
+	if r.unkept {
+		bound = time.Unix(1, 0) // what is in the pipe is taken after that
+	}
+	r.file.SetReadDeadline(bound)
 	<-r.done
+	if r.unkept {
+		r.drain()
+	}
+	if left {
+		r.file.SetReadDeadline(time.Time{})
+		go r.discardRest()
+		return r.out
+	}
+	close(r.rest)
 	r.file.Close()
 	return r.out
 }

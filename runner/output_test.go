@@ -30,7 +30,7 @@ func streamed(t testing.TB, limit int64, chunks ...string) (Output, string) {
 	}
 	end.Close()
 	<-r.done
-	return r.finish(), teed
+	return r.finish(false), teed
 }
 
 func TestOutputIsCut(t *testing.T) {

@@ -75,6 +75,7 @@ const (
 	flagMemfd                     // the body is in the last descriptor
 	flagOwn                       // the target is the worker's own binary
 	flagWipe                      // nobody else runs: what earlier execs left in the kernel is removed first
+	flagLeave                     // what the leader leaves behind is killed on order only
 )
 
 // packetSize is the largest exec message that is sent as one packet, and the worker's buffer.

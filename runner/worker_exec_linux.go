@@ -11,7 +11,7 @@ import (
 
 // exec is one exec from its message to the tree's end. A [*failure] means that no child was made; any other error that this worker is of no more use.
 func (w *shepherd) exec(m message) error {
-	w.sequence, w.reaped = m.sequence, 0
+	w.sequence, w.reaped, w.leave = m.sequence, 0, m.flags&flagLeave != 0
 	pid, err := w.birth(m)
 	// The gate first: its end is what the daemon takes for execve, and this process holds a copy of it.
 	closeSources()

@@ -26,7 +26,9 @@ type shepherd struct {
 	leader   int
 	sequence uint64
 	reaped   int
-	wait     waiting
+	// leave says that this exec's tree may outlive its leader.
+	leave bool
+	wait  waiting
 	// treeUID and treeGID are who the tree runs as.
 	treeUID int
 	treeGID int

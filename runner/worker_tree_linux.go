@@ -62,7 +62,11 @@ func (w *shepherd) follow() error {
 	if empty {
 		return nil
 	}
-	if err := w.end(); err != nil {
+	if w.leave {
+		if err := w.attend(); err != nil {
+			return err
+		}
+	} else if err := w.end(); err != nil {
 		return err
 	}
 	fault("worker.empty")
@@ -183,6 +187,43 @@ func (w *shepherd) end() error {
 		default: // somebody lives
 			_ = w.killTree() // where it may not, the daemon's cgroup kills; ECHILD alone is the proof
 			killed = true
+		}
+	}
+}
+
+// attend reaps what the leader left behind, until nobody is left or the daemon orders their end.
+func (w *shepherd) attend() error {
+	for {
+		for {
+			pid, err := w.wait4(-1, unix.WALL|unix.WNOHANG)
+			if errors.Is(err, unix.ECHILD) {
+				return nil // nobody is left, and nobody can come
+			}
+			if err != nil {
+				return err
+			}
+			if pid == 0 {
+				break
+			}
+			w.reaped++
+		}
+		polls := [1]unix.PollFd{{Fd: int32(w.socket), Events: unix.POLLIN}}
+		n, err := unix.Poll(polls[:], reapEvery)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if n <= 0 {
+			continue
+		}
+		m, err := w.inbox.receive(w.socket)
+		if err != nil {
+			return err // the daemon is gone
+		}
+		if m.kind == kindExec {
+			return fmt.Errorf("%w: an exec while one is left", ErrProtocol)
+		}
+		if m.kind == kindKill && m.sequence == w.sequence {
+			return w.end()
 		}
 	}
 }

@@ -26,6 +26,7 @@ func (o *opensandboxFlags) register(f *flagSet) {
 	f.BoolVar(&o.config.Insecure, "insecure", false, "have --opensandbox-listen ask for no API key; on a loopback address only, where every program of this machine may then make sandboxes")
 	f.BoolVar(&o.beyond, "opensandbox-listen-beyond-loopback", false, "let --opensandbox-listen be an address of a network; protecting it, and the keys on it, is up to you")
 	f.DurationVar(&o.config.DefaultTimeout, "opensandbox-timeout", o.config.DefaultTimeout, "how long a sandbox lives whose create doesn't say")
+	f.DurationVar(&o.config.LongestCommand, "opensandbox-longest-command", o.config.LongestCommand, "how long a command may run that has no timeout; policy bounds it too")
 	f.Var((*size)(&o.config.MemoryBytes), "opensandbox-memory", "most memory that a sandbox may ask for, in `bytes`")
 	f.Float64Var(&o.config.CPU, "opensandbox-cpu", o.config.CPU, "most `cores` that a sandbox may ask for")
 	f.Var((*size)(&o.config.LogBytes), "opensandbox-log-bytes", "output of a background command that is kept for its logs, in `bytes`")

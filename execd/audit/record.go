@@ -19,6 +19,7 @@ const (
 	TypeMismatch    Type = "mismatch"    // read-back failed; nothing was released, or it was killed at once
 	TypeOutcome     Type = "outcome"     // how an exec ended
 	TypeInterrupted Type = "interrupted" // an exec whose release is in the log and whose outcome never will be: its daemon died
+	TypeLeft        Type = "left"        // what a program left behind in its sandbox, as was asked, has ended
 	TypeSandbox     Type = "sandbox"     // a sandbox was made or closed at a caller's wish
 	TypeNetwork     Type = "network"     // a sandbox's network was changed, and read back
 	TypeEgress      Type = "egress"      // a program asked for a name or a connection that it may not have, or a connection ended or was cut
@@ -116,11 +117,13 @@ type Verdict struct {
 
 // Ending is how an exec ended. Digests are of what was kept of the streams.
 type Ending struct {
-	Outcome         string  `json:"outcome"`
-	ExitCode        *int    `json:"exitCode"`
-	Signal          *int    `json:"signal"`
-	OOMKills        int64   `json:"oomKills,omitzero"`
-	TreeEmpty       bool    `json:"treeEmpty"`
+	Outcome   string `json:"outcome"`
+	ExitCode  *int   `json:"exitCode"`
+	Signal    *int   `json:"signal"`
+	OOMKills  int64  `json:"oomKills,omitzero"`
+	TreeEmpty bool   `json:"treeEmpty"`
+	// TreeLeft says that processes of the tree live on in their sandbox, as was asked; a record of the type "left" says when they are gone.
+	TreeLeft        bool    `json:"treeLeft,omitzero"`
 	DurationSeconds float64 `json:"durationSeconds"`
 	CPUSeconds      float64 `json:"cpuSeconds"`
 	MaxRSSBytes     int64   `json:"maxRSSBytes"`

@@ -17,6 +17,8 @@ type Config struct {
 	Insecure bool
 	// DefaultTimeout is the life of a sandbox whose create says nothing of it.
 	DefaultTimeout time.Duration
+	// LongestCommand is how long a command may run that has no timeout of its own.
+	LongestCommand time.Duration
 	// MemoryBytes and CPU are the most that a sandbox may ask for, and what it gets when it doesn't ask.
 	MemoryBytes int64
 	CPU         float64
@@ -36,7 +38,7 @@ type Config struct {
 // DefaultConfig keeps its state in dir.
 func DefaultConfig(dir string) Config {
 	return Config{
-		Dir: dir, DefaultTimeout: 10 * time.Minute, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024,
+		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024,
 		BodyBytes: 8 << 20, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, StallTimeout: 10 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -53,6 +55,7 @@ func (c Config) Validate() error {
 	check(filepath.IsAbs(c.Dir), "Dir", "an absolute path", fmt.Sprintf("%q", c.Dir))
 	check(c.Insecure != (len(c.Keys) > 0), "Keys", "at least one key, or none with Insecure", len(c.Keys))
 	check(leastTimeout <= c.DefaultTimeout && c.DefaultTimeout <= 30*24*time.Hour, "DefaultTimeout", "1m..720h", c.DefaultTimeout)
+	check(time.Second <= c.LongestCommand && c.LongestCommand <= 24*time.Hour, "LongestCommand", "1s..24h", c.LongestCommand)
 	check(1<<20 <= c.MemoryBytes && c.MemoryBytes <= 1<<50, "MemoryBytes", "1 MiB..1 PiB", c.MemoryBytes)
 	check(0.01 <= c.CPU && c.CPU <= 4096, "CPU", "0.01..4096", c.CPU)
 	check(0 <= c.LogBytes && c.LogBytes <= 1<<40, "LogBytes", "0..1 TiB", c.LogBytes)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/sandboxd/sandboxd/enforcer/network"
 	"github.com/sandboxd/sandboxd/policy"
@@ -159,13 +160,24 @@ func (f *Facade) proven(box *sandbox) (networkPolicy, error) {
 	}
 	switch {
 	case !reply.Verdict.Held:
-		return asked, faultf(http.StatusInternalServerError, "NOT_ENFORCED", "the network isn't as planned; nothing should be taken for enforced")
+		return asked, faultf(http.StatusInternalServerError, "NOT_ENFORCED", "the sandbox isn't as planned, so nothing should be taken for enforced: %s", rowsText(reply.Verdict.Rows))
 	case reply.Mode != "relay":
 		return asked, faultf(http.StatusInternalServerError, "NOT_ENFORCED", "this host has no fence: there is no network at all, and nothing that filters one")
 	case policy.Digest(reply.Network.Defaulted()) != policy.Digest(spec.Defaulted()):
 		return asked, faultf(http.StatusInternalServerError, "NOT_ENFORCED", "what is in force isn't what was asked for: policy has changed it")
 	}
 	return asked, nil
+}
+
+// rowsText names the rows that don't hold.
+func rowsText(rows []policy.Row) string {
+	var texts []string
+	for _, row := range rows {
+		if !row.Held {
+			texts = append(texts, fmt.Sprintf("%s: want %s, got %s", row.Control, row.Want, row.Got))
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 // answerPolicy answers with what is in force now.

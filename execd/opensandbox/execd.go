@@ -8,6 +8,10 @@ import (
 func (f *Facade) execdRoutes() []route {
 	return slices.Concat([]route{
 		{"GET", "/ping", f.ping},
+		{"POST", "/command", f.postCommand},
+		{"DELETE", "/command", f.deleteCommand},
+		{"GET", "/command/status/{id}", f.getCommandStatus},
+		{"GET", "/command/{id}/logs", f.getCommandLogs},
 	}, f.filesRoutes())
 }
 

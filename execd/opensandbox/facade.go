@@ -3,6 +3,8 @@ package opensandbox
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -37,6 +39,9 @@ func Open(service *execd.Service, c Config) (*Facade, error) {
 		return nil, err
 	}
 	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("opensandbox: %w", err)
+	}
 	f.life, f.die = context.WithCancelCause(context.Background())
 	f.lifecycle, f.execd, f.egress = f.lifecycleRoutes(), f.execdRoutes(), f.egressRoutes()
 	return f, nil

@@ -50,6 +50,19 @@ func badBody(field, format string, args ...any) *fault {
 	return faultf(http.StatusBadRequest, execdBody, "%s: %s", field, fmt.Sprintf(format, args...))
 }
 
+// asBadBody names the field of policy's own error, as it is called here.
+func asBadBody(err error) error {
+	var field *policy.FieldError
+	if !errors.As(err, &field) {
+		return badBody("command", "%v", err)
+	}
+	name := strings.TrimPrefix(field.Field, "command.")
+	if rest, ok := strings.CutPrefix(name, "env."); ok {
+		name = "envs." + rest
+	}
+	return badBody(name, "%s", field.Message)
+}
+
 // asFault finds the answer to an error of the packages below. A status that clients try again on, 502 and 503, is none that lasts.
 func asFault(err error) *fault {
 	var known *fault

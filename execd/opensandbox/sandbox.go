@@ -166,6 +166,7 @@ func (f *Facade) delete(box *sandbox, why error) error {
 	box.stop()
 	box.end(why)
 	err := f.service.DeleteSandbox(context.Background(), box.inner, box.caller)
+	box.commands.close()
 	if errors.Is(err, execd.ErrNoSandbox) {
 		return nil // it had ended by itself
 	}

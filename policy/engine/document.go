@@ -25,6 +25,7 @@ func document(v view) ast.Value {
 			"cwd", ast.String(r.Command.Cwd),
 			"stdinBytes", integer(int64(v.stdin.size)),
 			"stdinDigest", ast.String(v.stdin.String()),
+			"leaveChildren", ast.Boolean(r.Command.LeaveChildren),
 		),
 		"program", object(
 			"language", ast.String(r.Program.Language),

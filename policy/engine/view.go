@@ -106,6 +106,7 @@ func (e *encoder) seen(v *view) {
 	e.texts(v.commandEnv)
 	e.text(r.Command.Cwd)
 	e.blob(v.stdin)
+	e.present(r.Command.LeaveChildren)
 	e.text(r.Program.Language)
 	e.blob(v.code)
 	e.blob(v.inputs)

@@ -1,0 +1,3 @@
+package opensandbox
+
+type session struct{}
