@@ -35,7 +35,7 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	b := &builder{decision: d, host: h, sandbox: s}
 	b.plan = Plan{
 		Tier: h.Tier(), Securebits: allSecurebits, DropBounding: true, LastCapability: h.LastCapability, Umask: umask,
-		Landlock: landlock.For(h.LandlockABI, landlockRules(s.Root), nil),
+		Landlock: landlock.For(h.LandlockABI, b.landlockRules(), nil),
 	}
 	for _, step := range []func() error{b.refuse, b.network, b.identity, b.tree, b.limits} {
 		if err := step(); err != nil {
@@ -72,7 +72,10 @@ func (b *builder) refuse() error {
 		return &RefusedError{Field: context + "privileged", Message: "a privileged process can't be confined", HowTo: "set it to false"}
 	case set(c.AllowPrivilegeEscalation):
 		return &RefusedError{Field: context + "allowPrivilegeEscalation", Message: "every child has no_new_privs, which seccomp and Landlock stand on", HowTo: "set it to false"}
-	case c.ReadOnlyRootFilesystem != nil && !*c.ReadOnlyRootFilesystem:
+	case c.ReadOnlyRootFilesystem != nil && !*c.ReadOnlyRootFilesystem && b.sandbox.Image != "" && !b.sandbox.WritableRoot():
+		return &RefusedError{Field: context + "readOnlyRootFilesystem", Message: "this sandbox was made with a read-only root",
+			HowTo: "make the sandbox with readOnlyRootFilesystem false, or leave it out here"}
+	case c.ReadOnlyRootFilesystem != nil && !*c.ReadOnlyRootFilesystem && !b.sandbox.WritableRoot():
 		return &RefusedError{Field: context + "readOnlyRootFilesystem", Message: "the root shows the host's own system directories, which are never writable",
 			HowTo: "set it to true; /tmp and /work can be written"}
 	case c.ProcMount != nil && *c.ProcMount != "Default":
@@ -149,9 +152,12 @@ func (b *builder) checkIdentity(id Identity) error {
 // All else that the ABI knows is refused, making device files above all. There is no rule for TCP, so that binding and connecting are refused,
 // a server on the sandbox's own loopback included: with deny-all there is nobody to connect to but oneself, and a refusal is what can be tried.
 // Mounts and namespaces hold the same on kernels without Landlock; this is the second wall.
-func landlockRules(root mount.Root) []landlock.PathRule {
+func (b *builder) landlockRules() []landlock.PathRule {
 	rules := []landlock.PathRule{{Path: "/", Access: landlock.Read}}
-	for _, m := range root.Mounts {
+	if readOnly := b.decision.Effective.SecurityContext.ReadOnlyRootFilesystem; readOnly != nil && !*readOnly && b.sandbox.WritableRoot() {
+		rules = append(rules, b.sandbox.topRules()...)
+	}
+	for _, m := range b.sandbox.Root.Mounts {
 		switch {
 		case m.Device && m.Type == mount.TypeBind:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Device})

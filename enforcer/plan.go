@@ -21,6 +21,10 @@ type SandboxPlan struct {
 	ProxyPort uint16 `json:"proxyPort,omitzero"`
 	// Root is the file system that the sandbox sees, whole.
 	Root mount.Root `json:"root"`
+	// Image is the digest of the image that the root is made from, empty where it shows the host's directories; ImageTop are the image's own directories
+	// right below the root.
+	Image    string   `json:"image,omitempty"`
+	ImageTop []string `json:"imageTop,omitempty"`
 	// Worker are the ids of launcher and workers: never the daemon's (where there is more than one uid) and never a child's.
 	Worker Identity `json:"worker"`
 	// Child are the ids that execs get unless they ask for others.

@@ -13,12 +13,30 @@ import (
 type SandboxSpec struct {
 	// Show are paths to show besides the default ones; each must be among the Host's sources.
 	Show []string
+	// Image is what the root is made from; nil: the host's own system directories.
+	Image *ImageRoot
 	// TmpBytes and WorkBytes are the size limits of /tmp (and of /dev/shm) and of /work, at least 64 KiB.
 	TmpBytes, WorkBytes int64
 	// Worker and Child are the ids of launcher and workers, and of children, when the daemon is root; ignored otherwise.
 	Worker, Child Identity
 	// Hostname is a DNS label: lower-case letters, digits and dashes, at most 63.
 	Hostname string
+}
+
+// ImageRoot is the file system of an image, as a root.
+type ImageRoot struct {
+	// Directory has the image's files in [mount.OverlayLower] and an empty [mount.OverlayUpper]. A clean absolute path of letters, digits, '/', '-', '_'
+	// and '.' only, since the kernel gives others a meaning or another spelling.
+	Directory string
+	// Digest is the image's, "sha256:" and hex.
+	Digest string
+	// Top are the names of the directories right below its root: what an exec with a writable root may write to.
+	Top []string
+	// Writable says that what is written anywhere is kept until the sandbox ends, in Bytes of memory, at least 64 KiB. Else the root is read-only.
+	Writable bool
+	Bytes    int64
+	// Passwd and Group are the image's own files; the sandbox's user is put in front of them.
+	Passwd, Group string
 }
 
 // InsideID is the only uid and gid of a sandbox in a user namespace.
@@ -67,6 +85,9 @@ func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 		return SandboxPlan{}, err
 	}
 	plan.Root = root
+	if s.Image != nil {
+		plan.Image, plan.ImageTop = s.Image.Digest, slices.Clone(s.Image.Top)
+	}
 	if h.Fence {
 		plan.Network = fence.AnyIP(h.IPv6)
 	}

@@ -27,7 +27,11 @@ func (r *sandboxRows) mounts(p SandboxPlan, s SandboxState) {
 			found = slices.Delete(found, at, at+1)
 		}
 		r.add("mount "+want.Target, text, got)
-		if want.Type == mount.TypeTmpfs {
+		if want.Type == mount.TypeOverlay {
+			// The size of an overlay is that of what it writes to: the kernel's word that this is a tmpfs of that size, which no mount shows.
+			r.add("size "+want.Target, fmt.Sprintf("size=%dk nr_inodes=%d", want.Size>>10, want.Inodes), s.RootSize)
+		}
+		if want.Type == mount.TypeTmpfs || want.Type == mount.TypeOverlay {
 			r.add("owner "+want.Target, r.wantOwner(p, want), s.Owners[want.Target].String())
 		}
 	}
@@ -58,6 +62,8 @@ func pick(found []procfs.Mount, want mount.Mount, text, procDevice string, host 
 func wantMount(m mount.Mount) string {
 	options := strings.Join(m.Options, ",") + " private"
 	switch {
+	case m.Type == mount.TypeOverlay:
+		return overlayText(m)
 	case m.Type == mount.TypeTmpfs, m.Type == mount.TypeMask && m.Dir:
 		text := fmt.Sprintf("new tmpfs %s size=%dk nr_inodes=%d", options, m.Size>>10, m.Inodes)
 		if m.Mode != 0o1777 { // the default isn't shown
@@ -80,6 +86,12 @@ func gotMount(want mount.Mount, m procfs.Mount, procDevice string, host map[stri
 		age = "the host's"
 	}
 	switch {
+	case want.Type == mount.TypeOverlay:
+		text := age + " " + m.Type + " " + options
+		if m.Root != "/" {
+			text += " " + m.Root
+		}
+		return text + " " + overlayOptions(m.SuperOptions)
 	case want.Type == mount.TypeTmpfs, want.Type == mount.TypeProc, want.Type == mount.TypeMask && want.Dir:
 		text := age + " " + m.Type + " " + options
 		if m.Root != "/" {

@@ -13,9 +13,17 @@ import (
 // buildRoot is the file system of a sandbox: what [mount.Sources] found of the system's and what is asked for, all read-only, and its own rest.
 // owner is who owns the parts that nobody may change.
 func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error) {
-	root := mount.Root{FIFOs: []string{landlock.ProbeFIFO}, Files: etc(s.Hostname, child, h.Fence)}
-	root.Mounts = []mount.Mount{tmpfs("/", 4<<20, 0o755, owner, "nodev", "nosuid", "ro")}
-	null, err := showSources(&root, h, s.Show)
+	root := mount.Root{FIFOs: []string{landlock.ProbeFIFO}, Files: etc(s, child, h.Fence)}
+	if s.Image != nil {
+		base, err := overlay(h, *s.Image, owner)
+		if err != nil {
+			return mount.Root{}, err
+		}
+		root.Mounts = []mount.Mount{base}
+	} else {
+		root.Mounts = []mount.Mount{tmpfs("/", 4<<20, 0o755, owner, "nodev", "nosuid", "ro")}
+	}
+	null, err := showSources(&root, h, s)
 	if err != nil {
 		return mount.Root{}, err
 	}
@@ -57,8 +65,9 @@ func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error)
 	return root, unique(root)
 }
 
-// showSources puts the host's directories in, and returns the null device, which masks are made of.
-func showSources(root *mount.Root, h Host, show []string) (null mount.Source, err error) {
+// showSources puts the host's directories in, and returns the null device, which masks are made of. A root of an image shows none of them.
+func showSources(root *mount.Root, h Host, spec SandboxSpec) (null mount.Source, err error) {
+	show := spec.Show
 	asked := func(s mount.Source) bool {
 		return s.For == "" || slices.ContainsFunc(show, func(path string) bool { return path == s.For || strings.HasPrefix(path, s.For+"/") })
 	}
@@ -73,6 +82,7 @@ func showSources(root *mount.Root, h Host, show []string) (null mount.Source, er
 			continue
 		}
 		switch {
+		case spec.Image != nil && source.Use != mount.Device:
 		case source.Use == mount.Show && source.Link != "":
 			root.Symlinks = append(root.Symlinks, mount.Symlink{Path: source.Path, Target: source.Link})
 		case source.Use == mount.Show:
@@ -163,8 +173,8 @@ func unique(root mount.Root) error {
 }
 
 // etc are the files that libraries look for. They name nobody and nothing of the host. Behind a fence any address is the name server that answers for
-// the sandbox; without one names fail at once where asking would wait.
-func etc(hostname string, child Identity, fenced bool) []mount.File {
+// the sandbox; without one names fail at once where asking would wait. An image has its own users and services, to which the sandbox's user is added.
+func etc(s SandboxSpec, child Identity, fenced bool) []mount.File {
 	file := func(path string, lines ...string) mount.File {
 		return mount.File{Path: path, Content: strings.Join(lines, "\n") + "\n", Mode: 0o444}
 	}
@@ -172,15 +182,18 @@ func etc(hostname string, child Identity, fenced bool) []mount.File {
 	if fenced {
 		resolvConf, hosts = "nameserver "+fence.Own4.String(), "hosts: files dns"
 	}
-	return []mount.File{
-		file("/etc/passwd",
-			"root:x:0:0:root:/:/bin/false",
-			fmt.Sprintf("sandbox:x:%d:%d:sandbox:/work:/bin/sh", child.UID, child.GID),
-			"nobody:x:65534:65534:nobody:/:/bin/false"),
-		file("/etc/group", "root:x:0:", fmt.Sprintf("sandbox:x:%d:", child.GID), "nogroup:x:65534:"),
-		file("/etc/hostname", hostname),
-		file("/etc/hosts", "127.0.0.1 localhost "+hostname, "::1 localhost "+hostname),
+	user := fmt.Sprintf("sandbox:x:%d:%d:sandbox:/work:/bin/sh", child.UID, child.GID)
+	group := fmt.Sprintf("sandbox:x:%d:", child.GID)
+	files := []mount.File{
+		file("/etc/hostname", s.Hostname),
+		file("/etc/hosts", "127.0.0.1 localhost "+s.Hostname, "::1 localhost "+s.Hostname),
 		file("/etc/resolv.conf", resolvConf),
 		file("/etc/nsswitch.conf", "passwd: files", "group: files", "shadow: files", hosts, "services: files", "protocols: files"),
 	}
+	if s.Image != nil {
+		return append(files, file("/etc/passwd", user, strings.TrimSuffix(s.Image.Passwd, "\n")), file("/etc/group", group, strings.TrimSuffix(s.Image.Group, "\n")))
+	}
+	return append(files,
+		file("/etc/passwd", "root:x:0:0:root:/:/bin/false", user, "nobody:x:65534:65534:nobody:/:/bin/false"),
+		file("/etc/group", "root:x:0:", group, "nogroup:x:65534:"))
 }

@@ -22,7 +22,9 @@ type SandboxState struct {
 	// Mounts are in the kernel's order. HostDevices are the devices of the daemon's own mounts.
 	Mounts      []procfs.Mount  `json:"mounts"`
 	HostDevices map[string]bool `json:"-"`
-	// Owners has who owns the root directory of each tmpfs, by target, as the daemon's user namespace numbers them.
+	// RootSize is what statfs(2) says of the launcher's root, in the words of a tmpfs: "size=1024k nr_inodes=1024".
+	RootSize string `json:"rootSize"`
+	// Owners has who owns the root directory of each tmpfs and overlay, by target, as the daemon's user namespace numbers them.
 	Owners map[string]Owner `json:"owners"`
 	// Namespaces are inode numbers, of all [NamespaceNames].
 	Namespaces map[string]uint64 `json:"namespaces"`

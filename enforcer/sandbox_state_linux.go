@@ -83,9 +83,14 @@ func observeMounts(p *procfs.Process, s *SandboxState) (err error) {
 	for _, m := range outside {
 		s.HostDevices[m.Dev] = true
 	}
+	var root unix.Statfs_t
+	if err := unix.Statfs(rootOf(s)+"/", &root); err != nil {
+		return fmt.Errorf("statfs /: %w", err)
+	}
+	s.RootSize = fmt.Sprintf("size=%dk nr_inodes=%d", root.Blocks*uint64(root.Bsize)>>10, root.Files)
 	s.Owners = map[string]Owner{}
 	for _, m := range s.Mounts {
-		if m.Type != "tmpfs" {
+		if m.Type != "tmpfs" && m.Type != "overlay" {
 			continue
 		}
 		var stat unix.Stat_t

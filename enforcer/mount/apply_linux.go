@@ -15,22 +15,28 @@ import (
 // The order, and what breaks otherwise:
 //
 //  1. "/" private, recursively: else what follows shows in the host's namespace, and what the host mounts later shows here.
-//  2. The new root, a tmpfs, on top of "/": from here every path of the sandbox is opened below its descriptor, and every path of the host
+//  2. The new root, a tmpfs or an overlay, on top of "/": from here every path of the sandbox is opened below its descriptor, and every path of the host
 //     still from the old root, which is what "/" means to a process that was in it before.
 //  3. The mounts, in the order of the plan: a parent before what lies on it. Each is made detached, gets its options while nobody can reach
 //     it, and is then moved into place. Masks of /proc come after /proc, and their source is looked at once more as it is mounted.
-//  4. Files, links and FIFOs, while the tmpfs that hold them are writable.
-//  5. Read-only, on those tmpfs that are to be: from here nothing of the root changes.
+//  4. Files, links and FIFOs, while what holds them is writable. On an overlay they are in its upper layer before it is made, with what is mounted on:
+//     there an image has no link yet that could lead anywhere.
+//  5. Read-only, on what is to be: from here nothing of the root changes.
 //  6. pivot_root, and the old root detached: chroot alone would leave it reachable by a descriptor or by "..".
 func Apply(r Root) error {
-	if len(r.Mounts) == 0 || r.Mounts[0].Target != "/" || r.Mounts[0].Type != TypeTmpfs {
-		return fmt.Errorf("mount: the first mount of a root is a tmpfs on /")
+	if len(r.Mounts) == 0 || r.Mounts[0].Target != "/" || r.Mounts[0].Type != TypeTmpfs && r.Mounts[0].Type != TypeOverlay {
+		return fmt.Errorf("mount: the first mount of a root is a tmpfs or an overlay on /")
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
 	b := builder{root: -1}
 	defer func() { unix.Close(b.root) }()
+	if r.Mounts[0].Type == TypeOverlay {
+		if err := b.layer(r); err != nil {
+			return fmt.Errorf("layer over %s: %w", r.Mounts[0].Source, err)
+		}
+	}
 	for _, m := range r.Mounts {
 		if err := b.mount(m); err != nil {
 			return fmt.Errorf("mount %s on %s: %w", m.Type, m.Target, err)
@@ -40,7 +46,7 @@ func Apply(r Root) error {
 		return err
 	}
 	for _, m := range r.Mounts {
-		if m.Type == TypeTmpfs && slices.Contains(m.Options, "ro") {
+		if (m.Type == TypeTmpfs || m.Type == TypeOverlay) && slices.Contains(m.Options, "ro") {
 			if err := b.freeze(m); err != nil {
 				return fmt.Errorf("make %s read-only: %w", m.Target, err)
 			}
@@ -52,6 +58,8 @@ func Apply(r Root) error {
 // builder has the descriptor of the new root.
 type builder struct {
 	root int
+	// layered says that what the root has of ours was put into an overlay's upper layer, and so is there.
+	layered bool
 }
 
 // mount makes one mount and puts it in its place.
@@ -84,16 +92,12 @@ func (b *builder) mount(m Mount) error {
 // make gives a detached mount with its options set; "ro" of a tmpfs waits until it has been filled.
 func (b *builder) make(m Mount) (int, error) {
 	switch {
-	case m.Type == TypeTmpfs, m.Type == TypeMask && m.Dir:
-		if m.Size <= 0 || m.Inodes <= 0 {
-			return -1, fmt.Errorf("a tmpfs of %d bytes and %d files: 0 would be no limit", m.Size, m.Inodes)
-		}
-		options := m.Options
-		if m.Type == TypeTmpfs {
-			options = slices.DeleteFunc(slices.Clone(options), func(o string) bool { return o == "ro" })
-		}
-		return makeNew("tmpfs", options, map[string]string{"size": fmt.Sprint(m.Size), "nr_inodes": fmt.Sprint(m.Inodes),
-			"mode": fmt.Sprintf("%o", m.Mode), "uid": fmt.Sprint(m.UID), "gid": fmt.Sprint(m.GID)})
+	case m.Type == TypeTmpfs:
+		return makeTmpfs(m, writable(m.Options))
+	case m.Type == TypeMask && m.Dir:
+		return makeTmpfs(m, m.Options)
+	case m.Type == TypeOverlay:
+		return makeOverlay(m)
 	case m.Type == TypeProc:
 		// hidepid: a child sees no process that it couldn't trace, so not the launcher and not the workers, whose uid or dumpable attribute differ.
 		return makeNew("proc", m.Options, map[string]string{"hidepid": "invisible"})
@@ -113,6 +117,19 @@ func (b *builder) make(m Mount) (int, error) {
 	return -1, fmt.Errorf("unknown type")
 }
 
+// writable are options without "ro", which waits until what is to be in it is there.
+func writable(options []string) []string {
+	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return o == "ro" })
+}
+
+func makeTmpfs(m Mount, options []string) (int, error) {
+	if m.Size <= 0 || m.Inodes <= 0 {
+		return -1, fmt.Errorf("a tmpfs of %d bytes and %d files: 0 would be no limit", m.Size, m.Inodes)
+	}
+	return makeNew("tmpfs", options, map[string]string{"size": fmt.Sprint(m.Size), "nr_inodes": fmt.Sprint(m.Inodes),
+		"mode": fmt.Sprintf("%o", m.Mode), "uid": fmt.Sprint(m.UID), "gid": fmt.Sprint(m.GID)})
+}
+
 // makeNew is a new file system of its own superblock.
 func makeNew(kind string, options []string, parameters map[string]string) (int, error) {
 	attributes, err := attributes(options)
@@ -128,7 +145,11 @@ func makeNew(kind string, options []string, parameters map[string]string) (int, 
 		return -1, fmt.Errorf("fsconfig source: %w", err)
 	}
 	for key, value := range parameters {
-		if err := unix.FsconfigSetString(context, key, value); err != nil {
+		set := func() error { return unix.FsconfigSetString(context, key, value) }
+		if value == "" {
+			set = func() error { return unix.FsconfigSetFlag(context, key) }
+		}
+		if err := set(); err != nil {
 			return -1, fmt.Errorf("fsconfig %s=%s: %w", key, value, err)
 		}
 	}
@@ -225,7 +246,7 @@ func move(made, dir int, path string) error {
 	return nil
 }
 
-// freeze makes a tmpfs read-only: its mount, not its superblock, which has no other mount.
+// freeze makes a tmpfs or an overlay read-only: its mount, not its superblock, which has no other mount.
 func (b *builder) freeze(m Mount) error {
 	fd, err := b.open(m.Target, unix.O_PATH)
 	if err != nil {

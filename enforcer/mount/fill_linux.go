@@ -78,7 +78,15 @@ func (b *builder) in(target string, make func(dir int, name string) error) error
 			return err
 		}
 		defer unix.Close(fd)
-		return make(fd, name)
+		return b.there(make(fd, name))
 	}
-	return make(b.root, name)
+	return b.there(make(b.root, name))
+}
+
+// there forgives that something is there already where it was made before.
+func (b *builder) there(err error) error {
+	if b.layered && errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }

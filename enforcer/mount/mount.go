@@ -34,7 +34,7 @@ type Source struct {
 	Link string `json:"link,omitempty"`
 }
 
-// Root is a file system, in the order of making. The first mount is "/".
+// Root is a file system, in the order of making. The first mount is "/", a tmpfs or an overlay.
 type Root struct {
 	Mounts   []Mount   `json:"mounts"`
 	Files    []File    `json:"files"`
@@ -55,7 +55,25 @@ const (
 	// TypeSub came with the bind above it: what the host has mounted beneath that directory. It can't be left out: in a user namespace the
 	// kernel refuses to show what another mount covers.
 	TypeSub = "sub"
+	// TypeOverlay is the root of a sandbox that is made from an image: the image's files, which nobody can change, beneath a new tmpfs that takes what is
+	// written. Source is the image's directory, with [OverlayLower] and the empty [OverlayUpper] in it; Size, Inodes, Mode, UID and GID are the tmpfs's.
+	TypeOverlay = "overlay"
 )
+
+// What is in the directory of an image: its files, and where the launcher mounts the tmpfs, for itself alone, that takes what a sandbox writes.
+const (
+	OverlayLower = "/root"
+	OverlayUpper = "/upper"
+	// Below that: the upper layer, and the directory that overlayfs works in.
+	overlayTop  = "/top"
+	overlayWork = "/work"
+)
+
+// OverlayOptions are the options of an overlay that say where its files are from, as the kernel repeats them in mountinfo.
+func OverlayOptions(image string) map[string]string {
+	upper := image + OverlayUpper
+	return map[string]string{"lowerdir": image + OverlayLower, "upperdir": upper + overlayTop, "workdir": upper + overlayWork}
+}
 
 // Mount is one row of the sandbox's mountinfo.
 type Mount struct {
@@ -71,6 +89,8 @@ type Mount struct {
 	Root string `json:"root,omitempty"`
 	// Options are among "ro", "nosuid", "nodev", "noexec", "nosymfollow", sorted: all that the row must have, and no other.
 	Options []string `json:"options"`
+	// UserXattr says that an overlay keeps its own marks where an ordinary user can: in a user namespace.
+	UserXattr bool `json:"userXattr,omitempty"`
 	// Size is the limit of a tmpfs in bytes, Inodes of its files; Mode its permission bits; UID and GID its owner, as the launcher's user
 	// namespace numbers them.
 	Size   int64  `json:"size,omitempty"`
