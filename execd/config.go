@@ -7,7 +7,10 @@ import (
 	"math"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/sandboxd/sandboxd/execd/image"
 )
 
 // Config is everything that a Service can be told. [DefaultConfig] has every default; [New] starts nothing before Validate is content.
@@ -56,6 +59,11 @@ type Config struct {
 	// TmpBytes and WorkBytes are the sizes of a sandbox's /tmp and /work.
 	TmpBytes  int64
 	WorkBytes int64
+	// RootBytes is how much may be written to the root of an image, where that is writable: memory, and its sandbox's until it ends.
+	RootBytes int64
+	// Images are imported at the start. ImageBytes bounds what the files of one may have together.
+	Images     []NamedImage
+	ImageBytes int64
 	// FirstUID and UIDs are the range of ids that a root daemon gives away, a pair for each sandbox.
 	FirstUID int
 	UIDs     int
@@ -117,7 +125,7 @@ func DefaultConfig(stateDir string) Config {
 		Version: "devel", StateDir: stateDir,
 		Pool: 2, MaxRunning: 16, MaxWaiting: 64, QueueTimeout: 30 * time.Second, MaxSandboxes: 64, MaxWorkers: 16,
 		RequestMemory: 256 << 20, OutputMemory: 640 << 20,
-		TmpBytes: 64 << 20, WorkBytes: 256 << 20, FirstUID: 200_000, UIDs: 65_536,
+		TmpBytes: 64 << 20, WorkBytes: 256 << 20, RootBytes: 256 << 20, ImageBytes: image.DefaultLimits().Bytes, FirstUID: 200_000, UIDs: 65_536,
 		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
@@ -164,6 +172,12 @@ func (c Config) Validate() error {
 	between("MaxWorkers", int64(c.MaxWorkers), 1, 4096)
 	between("TmpBytes", c.TmpBytes, 64<<10, 1<<40)
 	between("WorkBytes", c.WorkBytes, 64<<10, 1<<40)
+	between("RootBytes", c.RootBytes, 64<<10, 1<<40)
+	between("ImageBytes", c.ImageBytes, 1<<20, 1<<44)
+	for i, named := range c.Images {
+		absolute("Images", named.Path, false)
+		check(!slices.ContainsFunc(c.Images[:i], func(other NamedImage) bool { return other.Name == named.Name }), "Images", "each name once", named.Name)
+	}
 	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
 	between("FileBytes", c.FileBytes, 1, 1<<34)

@@ -22,14 +22,17 @@ type DecideReply struct {
 // Decide says what policy and this host would say to a request. Nothing is made or started for it; the record says that it was a dry run. The
 // error is that of a log that can't be written.
 func (s *Service) Decide(ctx context.Context, r policy.Request) (DecideReply, error) {
+	r, found, err := s.withImage(r)
+	if err != nil {
+		return DecideReply{}, err
+	}
 	explanation := s.engine.Explain(ctx, r)
 	reply := DecideReply{Decision: explanation.Decision, Changes: []policy.Change{}, RequestDigest: policy.Digest(r)}
 	if explanation.Passes && !reply.Decision.Allow {
 		reply.Changes = explanation.Changes
 	}
 	if reply.Decision.Allow {
-		var err error
-		if reply.Refused, err = s.refusedHere(reply.Decision); err != nil {
+		if reply.Refused, err = s.refusedHere(reply.Decision, found); err != nil {
 			return reply, err
 		}
 	}
@@ -41,7 +44,6 @@ func (s *Service) Decide(ctx context.Context, r policy.Request) (DecideReply, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
 	defer cancel()
-	var err error
 	reply.AuditSequence, err = s.log.Append(ctx, record)
 	return reply, err
 }

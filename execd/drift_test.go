@@ -188,7 +188,7 @@ func TestDriftKills(t *testing.T) {
 					r.Limits.MemoryBytes = 64 << 20
 				}
 				if kept {
-					box, err := s.sandboxes.create(t.Context(), Self())
+					box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -288,7 +288,7 @@ func TestDriftStopsTheTree(t *testing.T) {
 	s := start(t, c)
 	s.host.Cgroup.Base = ""
 	s.sandboxes.group, s.sandboxes.host = nil, s.host
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestDriftDenies(t *testing.T) {
 	c := driftConfig(t)
 	c.OnDrift = DriftDeny
 	s := start(t, c)
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,6 +56,9 @@ func (w *walk) decide() error {
 	if err := w.inheritNetwork(); err != nil {
 		return err
 	}
+	if err := w.findImage(); err != nil {
+		return err
+	}
 	w.decision = w.service.engine.Decide(w.ctx, w.request)
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx) // what a decision says that was broken off says nothing of the request
@@ -80,11 +83,11 @@ func (w *walk) build() (err error) {
 	}
 	switch {
 	case w.ahead != nil: // the pool's are for those who wait for an answer
-		w.box, err = w.service.sandboxes.makeWarm()
+		w.box, err = w.service.sandboxes.makeWarm(rootSpec{})
 	case w.options.after != nil:
 		w.box = w.options.after.box
 	default:
-		w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller)
+		w.box, err = w.service.sandboxes.take(w.ctx, w.request.Sandbox, w.request.Caller, rootOf(w.image, w.decision))
 	}
 	if errors.Is(err, ErrNoSandbox) || errors.Is(err, ErrGone) || errors.Is(err, ErrDrifted) {
 		return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: err.Error(), Field: "sandbox"}}}
@@ -176,7 +179,10 @@ func (w *walk) holds() error {
 	if err := w.checkNetwork(); err != nil {
 		return err
 	}
-	if row, proven := w.service.proofs.use(w.plan); proven {
+	if w.box.root.image != nil {
+		w.verdict.Rows = append(w.verdict.Rows, imageRow(w.box))
+	}
+	if row, proven := w.service.proofs.use(w.plan, w.box.root); proven {
 		w.verdict.Rows = append(w.verdict.Rows, row)
 	}
 	if !w.verdict.Held() {

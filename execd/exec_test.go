@@ -196,7 +196,7 @@ func TestAuditTellsTheWholeStory(t *testing.T) {
 func BenchmarkExec(b *testing.B) {
 	c := testConfig(b)
 	s := start(b, c)
-	box, err := s.sandboxes.create(b.Context(), Self())
+	box, err := s.sandboxes.create(b.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func filePlace(root mount.Root, path string) (base, below string, err error) {
 		}
 	}
 	switch found.Type {
-	case mount.TypeTmpfs, mount.TypeBind, mount.TypeSub:
+	case mount.TypeTmpfs, mount.TypeBind, mount.TypeSub, mount.TypeOverlay:
 		return found.Target, strings.Trim(strings.TrimPrefix(path, found.Target), "/"), nil
 	}
 	return "", "", &enforcer.RefusedError{Field: "file.path", Message: fmt.Sprintf("%s holds what the kernel tells, not files", found.Target), HowTo: "name a file under /work or /tmp"}

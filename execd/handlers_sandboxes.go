@@ -14,6 +14,8 @@ import (
 type Sandbox struct {
 	ID        string    `json:"id"`
 	CreatedAt time.Time `json:"createdAt"`
+	// Image is what its root is made from; absent: the host's own system directories.
+	Image *policy.Image `json:"image,omitempty"`
 	// Verdict is the read-back of its namespaces, root and launcher at its start.
 	Verdict Proof `json:"verdict"`
 }
@@ -24,7 +26,11 @@ type SandboxList struct {
 }
 
 func sandboxOf(box *sandbox) Sandbox {
-	return Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), box.Verdict().Digest(), false)}
+	made := Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), box.Verdict().Digest(), false)}
+	if box.root.image != nil {
+		made.Image = &policy.Image{Name: box.imageName, Digest: box.root.image.Digest}
+	}
+	return made
 }
 
 // postSandbox makes a sandbox that lives until it is deleted, if policy allows.
@@ -58,6 +64,10 @@ func (s *Service) MakeSandbox(ctx context.Context, r policy.Request) (Sandbox, e
 	if err := s.open(); err != nil {
 		return Sandbox{}, err
 	}
+	r, found, err := s.withImage(r)
+	if err != nil {
+		return Sandbox{}, err
+	}
 	decision := s.engine.Decide(ctx, r)
 	record := audit.Record{
 		Type: audit.TypeDecision, Caller: &r.Caller, Request: audit.Describe(r), Decision: recordedDecision(decision),
@@ -70,7 +80,7 @@ func (s *Service) MakeSandbox(ctx context.Context, r policy.Request) (Sandbox, e
 		denied.Reasons = decision.Reasons
 		return Sandbox{}, denied
 	}
-	box, err := s.sandboxes.create(ctx, r.Caller)
+	box, err := s.sandboxes.create(ctx, r.Caller, rootOf(found, decision), r.Image.Name)
 	if err != nil {
 		return Sandbox{}, asRefused(err)
 	}

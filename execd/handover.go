@@ -27,7 +27,7 @@ func (w *walk) mayBeWarm() bool {
 	r, effective := w.request, w.decision.Effective
 	return r.Action == policy.ActionRun && w.ahead == nil && len(w.service.interpreters.sets) > 0 &&
 		r.Program.Language == policy.LanguagePython && len(r.Program.Env) == 0 && directory(r.Program.Cwd) == workDir &&
-		r.Sandbox == "" && effective.Limits.CPUSeconds == 0 &&
+		r.Sandbox == "" && r.Image == (policy.Image{}) && effective.Limits.CPUSeconds == 0 &&
 		!effective.ExplainDenials && !w.options.ExplainDenials && w.options.Observe == nil
 }
 

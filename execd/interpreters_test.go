@@ -124,7 +124,7 @@ func TestWarmLimits(t *testing.T) {
 // TestColdInstead: what acts when a program starts, or counts from there, starts cold, and comes to the same.
 func TestColdInstead(t *testing.T) {
 	s := start(t, warmConfig(t, Prewarm{Size: 1}))
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

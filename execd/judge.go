@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd/audit"
+	"github.com/sandboxd/sandboxd/execd/image"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -18,6 +19,10 @@ func (s *Service) Judge(ctx context.Context, r policy.Request) ([]policy.Reason,
 		return nil, err
 	}
 	began := time.Now()
+	r, found, err := s.withImage(r)
+	if err != nil {
+		return nil, err
+	}
 	decision := s.engine.Decide(ctx, r)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx) // what a decision says that was broken off says nothing of the request
@@ -25,7 +30,7 @@ func (s *Service) Judge(ctx context.Context, r policy.Request) ([]policy.Reason,
 	record := audit.Record{Type: audit.TypeDecision, Caller: &r.Caller, Request: audit.Describe(r), Decision: recordedDecision(decision)}
 	reasons := decision.Reasons
 	if decision.Allow {
-		refused, err := s.refusedHere(decision)
+		refused, err := s.refusedHere(decision, found)
 		if refused == nil || err != nil {
 			return nil, err
 		}
@@ -35,13 +40,19 @@ func (s *Service) Judge(ctx context.Context, r policy.Request) ([]policy.Reason,
 	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)
 	defer cancel()
 	s.metrics.finished(r.Action, OutcomeDenied, time.Since(began))
-	_, err := s.log.Append(ctx, record)
+	_, err = s.log.Append(ctx, record)
 	return reasons, err
 }
 
 // refusedHere is what a fresh sandbox on this host can't hold of a decision; nil when it can hold all.
-func (s *Service) refusedHere(d policy.Decision) (*policy.Reason, error) {
-	_, err := enforcer.Build(d, s.host, s.pattern, s.profiles)
+func (s *Service) refusedHere(d policy.Decision, found *image.Image) (*policy.Reason, error) {
+	pattern, err := s.pattern, error(nil)
+	if found != nil {
+		pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0, rootOf(found, d)))
+	}
+	if err == nil {
+		_, err = enforcer.Build(d, s.host, pattern, s.profiles)
+	}
 	var refused *enforcer.RefusedError
 	if !errors.As(err, &refused) {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 )
 
 // create makes a sandbox that lives until it is deleted.
-func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, error) {
+func (h *sandboxes) create(ctx context.Context, owner policy.Caller, root rootSpec, name string) (*sandbox, error) {
 	h.mu.Lock()
 	if h.closed || len(h.kept)+h.making >= h.config.MaxSandboxes {
 		h.mu.Unlock()
@@ -18,7 +18,7 @@ func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, 
 	}
 	h.making++
 	h.mu.Unlock()
-	box, err := h.take(ctx, "", owner)
+	box, err := h.take(ctx, "", owner, root)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.making--
@@ -29,7 +29,7 @@ func (h *sandboxes) create(ctx context.Context, owner policy.Caller) (*sandbox, 
 		h.close(box)
 		return nil, errStopping
 	}
-	box.kept, box.owner, box.created = true, owner, time.Now()
+	box.kept, box.owner, box.created, box.imageName = true, owner, time.Now(), name
 	box.life, box.end = context.WithCancel(context.Background())
 	h.kept[box.id] = box
 	return box, nil

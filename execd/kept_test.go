@@ -95,7 +95,7 @@ func TestSandboxesAreTheirOwners(t *testing.T) {
 	s := start(t, testConfig(t))
 	owner, other := Self(), Self()
 	other.UID++
-	box, err := s.sandboxes.create(t.Context(), owner)
+	box, err := s.sandboxes.create(t.Context(), owner, rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

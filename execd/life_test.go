@@ -101,7 +101,7 @@ func TestNothingIsLeft(t *testing.T) {
 		mustBe(t, s.Exec(t.Context(), pythonRun("_return = 1"), Options{}), OutcomeOK)
 		mustBe(t, s.Exec(gone, command("true"), Options{}), OutcomeCancelled)
 	}
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

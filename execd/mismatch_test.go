@@ -46,7 +46,7 @@ func TestGateWithoutAWorker(t *testing.T) {
 		t.Skip("without Landlock's signal scope an exec needs a cgroup")
 	}
 	s.host.Cgroup, s.sandboxes.host.Cgroup, s.sandboxes.group = cgroup.Host{}, cgroup.Host{}, nil
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

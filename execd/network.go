@@ -64,8 +64,11 @@ func (n *networkWalk) leave() {
 	n.service.sandboxes.putBack(n.box)
 }
 
-func (n *networkWalk) decide(ctx context.Context) error {
+func (n *networkWalk) decide(ctx context.Context) (err error) {
 	fault("network.decide")
+	if n.request, _, err = n.service.withImage(n.request); err != nil {
+		return err
+	}
 	n.decision = n.service.engine.Decide(ctx, n.request)
 	if ctx.Err() != nil {
 		return ctx.Err() // what a decision says that was broken off says nothing of the request

@@ -164,7 +164,7 @@ func TestNetworkWithoutALog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close(context.Background()) // says that the stop couldn't be recorded
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

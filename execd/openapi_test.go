@@ -123,7 +123,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"Mechanism": reflect.TypeFor[enforcer.Mechanism](), "RequestStatus": reflect.TypeFor[RequestStatus](),
 		"InterpretersStatus": reflect.TypeFor[InterpretersStatus](),
 		"SandboxesStatus":    reflect.TypeFor[SandboxesStatus](), "AuditStatus": reflect.TypeFor[AuditStatus](),
-		"Sandbox": reflect.TypeFor[Sandbox](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](),
+		"Sandbox": reflect.TypeFor[Sandbox](), "Image": reflect.TypeFor[policy.Image](), "SandboxList": reflect.TypeFor[SandboxList](), "Health": reflect.TypeFor[Health](),
 		"File": reflect.TypeFor[policy.File](), "FileInfo": reflect.TypeFor[file.Info](), "FileReply": reflect.TypeFor[FileReply](), "Error": reflect.TypeFor[Error](),
 		"NetworkReply": reflect.TypeFor[NetworkReply](), "NetworkRevision": reflect.TypeFor[NetworkRevision](),
 		"DeniedCall": reflect.TypeFor[audit.DeniedCall](), "DeniedArg": reflect.TypeFor[audit.DeniedArg](),
@@ -221,7 +221,7 @@ func kindOf(t reflect.Type) string {
 var samples = map[string]string{
 	"command": `{"argv":["true"],"env":{"A":"b"},"cwd":"/tmp","stdin":"x"}`, "resultMarker": "true", "stream": "true", "sandbox": `"00112233445566778899aabbccddeeff"`,
 	"securityContext": `{}`, "network": `{}`, "limits": `{}`, "code": `"1"`, "inputs": `{}`, "language": `"python"`, "env": `{}`, "cwd": `"/tmp"`,
-	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "outputs": `{"inlineBytes":1}`, "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
+	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "outputs": `{"inlineBytes":1}`, "image": `"host"`, "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
 }
 
 // TestOpenAPIRequests: the parser takes each property that is described, refuses one that isn't, and wants those that are required.
@@ -271,6 +271,9 @@ func TestOpenAPIRequests(t *testing.T) {
 			t.Errorf("%s takes any field", name)
 		}
 		required := slices.Sorted(slices.Values(row.described.Required))
+		if name == "Command" { // an image may have a program of its own: without one, argv is required all the same
+			required = append(required, "argv")
+		}
 		if !slices.Equal(required, slices.Sorted(maps.Keys(row.base))) {
 			t.Errorf("%s requires %q, described as %q", name, slices.Sorted(maps.Keys(row.base)), required)
 		}

@@ -216,7 +216,7 @@ func TestOutputsWithANetwork(t *testing.T) {
 			t.Errorf("%s %s: %+v", reply.Interpreter, got, reply.Outputs)
 		}
 	}
-	kept, err := s.sandboxes.create(t.Context(), Self())
+	kept, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

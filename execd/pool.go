@@ -17,7 +17,7 @@ func (h *sandboxes) fill() {
 	defer h.background.Done()
 	for h.life.Err() == nil {
 		if len(h.ready) < cap(h.ready) {
-			box, err := h.makeWarm()
+			box, err := h.makeWarm(rootSpec{})
 			if err == nil {
 				h.putBack(box)
 				continue
@@ -37,8 +37,8 @@ func (h *sandboxes) fill() {
 }
 
 // makeWarm makes a sandbox for the pool, with a worker that waits for its exec.
-func (h *sandboxes) makeWarm() (*sandbox, error) {
-	box, err := h.make(h.life)
+func (h *sandboxes) makeWarm(root rootSpec) (*sandbox, error) {
+	box, err := h.make(h.life, root)
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +59,29 @@ func (h *sandboxes) startFilling() {
 	}
 }
 
-// spec is what every local sandbox is asked to be.
-func (h *sandboxes) spec(pair int) enforcer.SandboxSpec {
+// spec is what every local sandbox of that root is asked to be.
+func (h *sandboxes) spec(pair int, root rootSpec) enforcer.SandboxSpec {
 	worker, child := h.ids.identities(pair)
 	return enforcer.SandboxSpec{
 		Show: h.config.Show, TmpBytes: h.config.TmpBytes, WorkBytes: h.config.WorkBytes,
-		Worker: worker, Child: child, Hostname: "sandbox",
+		Worker: worker, Child: child, Hostname: "sandbox", Image: root.plan(h.config.RootBytes),
 	}
 }
 
+// hold keeps a root's image from being removed while there is a sandbox of it.
+func (h *sandboxes) hold(root rootSpec) (release func(), err error) {
+	if root.image == nil {
+		return func() {}, nil
+	}
+	store, err := h.images.open()
+	if err != nil {
+		return nil, err
+	}
+	return store.Use(root.image.Digest)
+}
+
 // make starts a sandbox and has it read back.
-func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
+func (h *sandboxes) make(ctx context.Context, root rootSpec) (box *sandbox, err error) {
 	defer func() {
 		h.mu.Lock()
 		h.trouble = err
@@ -77,12 +89,21 @@ func (h *sandboxes) make(ctx context.Context) (box *sandbox, err error) {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, h.config.SandboxTimeout)
 	defer cancel()
+	release, err := h.hold(root)
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	pair, err := h.ids.take()
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
-	box = &sandbox{id: newID(), pair: pair, created: time.Now()}
-	plan, err := enforcer.BuildSandbox(h.host, h.spec(pair))
+	box = &sandbox{id: newID(), pair: pair, created: time.Now(), root: root, release: release}
+	plan, err := enforcer.BuildSandbox(h.host, h.spec(pair, root))
 	if err != nil {
 		h.ids.give(pair)
 		return nil, err
@@ -142,10 +163,13 @@ func (h *sandboxes) purge() {
 	}
 }
 
-// take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one.
-func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller) (*sandbox, error) {
+// take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one of that root.
+func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller, root rootSpec) (*sandbox, error) {
 	if id != "" {
 		return h.join(id, caller)
+	}
+	if root.image != nil {
+		return h.make(ctx, root)
 	}
 	for {
 		select {
@@ -157,7 +181,7 @@ func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller) (
 			}
 			return box, nil
 		default:
-			return h.make(ctx)
+			return h.make(ctx, root)
 		}
 	}
 }
@@ -188,7 +212,7 @@ func (h *sandboxes) putBack(box *sandbox) {
 	if box.evicted {
 		return
 	}
-	if !box.used && !isGone(box) && box.drift.Load() == nil {
+	if box.root.image == nil && !box.used && !isGone(box) && box.drift.Load() == nil {
 		h.mu.Lock()
 		if !h.closed {
 			select {
@@ -240,5 +264,6 @@ func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 	delete(h.made, box)
 	h.mu.Unlock()
 	h.ids.give(box.pair)
+	box.release()
 	return nil
 }

@@ -58,9 +58,11 @@ type proofs struct {
 	used []usedPlan
 }
 
+// usedPlan is a plan, and the root of a sandbox that it can be tried in.
 type usedPlan struct {
 	digest string
 	plan   enforcer.Plan
+	root   rootSpec
 }
 
 // mostPlans bounds the plans that are remembered.
@@ -97,11 +99,11 @@ func (p *proofs) open(path string, h enforcer.Host) error {
 }
 
 // use remembers that a plan is in use, and gives the row of its proof, if there is one.
-func (p *proofs) use(plan enforcer.Plan) (policy.Row, bool) {
+func (p *proofs) use(plan enforcer.Plan, root rootSpec) (policy.Row, bool) {
 	digest := plan.ConfinementDigest()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.remember(usedPlan{digest, plan})
+	p.remember(usedPlan{digest, plan, root})
 	proof, ok := p.known[digest]
 	return proof.row(), ok
 }

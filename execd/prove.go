@@ -58,7 +58,7 @@ func (s *Service) prove(ctx context.Context, box *sandbox, plan enforcer.Plan) (
 		}
 	}
 	rows := enforcer.CheckActs(acts, answers)
-	s.proofs.use(plan)
+	s.proofs.use(plan, box.root)
 	proof, err := s.proofs.add(plan.ConfinementDigest(), rows)
 	if err != nil {
 		s.logger.Warn("probes: the proof isn't written down", "error", err)
@@ -123,8 +123,8 @@ func (s *Service) tryActs(ctx context.Context, box *sandbox, plan enforcer.Plan,
 }
 
 // proveFresh proves a plan in a sandbox of its own, whose ids take the place of the plan's.
-func (s *Service) proveFresh(ctx context.Context, plan enforcer.Plan) (planProof, error) {
-	box, err := s.sandboxes.take(ctx, "", Self())
+func (s *Service) proveFresh(ctx context.Context, plan enforcer.Plan, root rootSpec) (planProof, error) {
+	box, err := s.sandboxes.take(ctx, "", Self(), root)
 	if err != nil {
 		return planProof{}, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) reprove() {
 		if s.life.Err() != nil {
 			return
 		}
-		if _, err := s.proveFresh(s.life, used.plan); err != nil && s.life.Err() == nil {
+		if _, err := s.proveFresh(s.life, used.plan, used.root); err != nil && s.life.Err() == nil {
 			s.logger.Warn("a plan in use isn't proven by probes", "plan", used.digest, "error", err)
 		}
 	}

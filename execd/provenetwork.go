@@ -57,7 +57,7 @@ func (s *Service) proveStart() {
 }
 
 func (s *Service) provePlans() error {
-	box, err := s.sandboxes.take(s.life, "", Self())
+	box, err := s.sandboxes.take(s.life, "", Self(), rootSpec{})
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *Service) provePlans() error {
 		if !one.is || s.proofs.fresh(one.plan, time.Now().Add(-s.config.ProbeInterval)) {
 			continue
 		}
-		_, err := s.proveFresh(s.life, one.plan)
+		_, err := s.proveFresh(s.life, one.plan, rootSpec{})
 		wrong = append(wrong, err)
 	}
 	return errors.Join(wrong...)

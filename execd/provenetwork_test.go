@@ -60,7 +60,7 @@ func TestProvenAtStart(t *testing.T) {
 // openPlan is the plan of an exec whose network lets something out, and a fresh sandbox for it.
 func openPlan(t *testing.T, s *Service) (enforcer.Plan, *sandbox) {
 	t.Helper()
-	box, err := s.sandboxes.take(t.Context(), "", Self())
+	box, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestDenyAllWithoutLandlock(t *testing.T) {
 	ask := resolves(t)
 	c := networked(t, "a.example", documentation)
 	s := start(t, c)
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,10 @@ type sandbox struct {
 	pair    int
 	owner   policy.Caller
 	created time.Time
+	// root is what its root is made from, imageName the name by which a caller asked for that; release lets go of the image.
+	root      rootSpec
+	imageName string
+	release   func()
 	// kept: a caller made it, and it lives until it is deleted. Else it is for one exec.
 	kept bool
 	// used: something was started in it. A fresh one that wasn't goes back to the pool.
@@ -76,6 +80,7 @@ type sandboxes struct {
 	host   enforcer.Host
 	binary *os.File
 	ids    *ids
+	images *images
 	group  *cgroup.Group // the daemon's, nil without cgroup
 	// outlets are for sandboxes that are made from now on.
 	outlets *outlets
@@ -101,10 +106,10 @@ type sandboxes struct {
 }
 
 func newSandboxes(
-	life context.Context, c Config, h enforcer.Host, binary *os.File, claims *ids, group *cgroup.Group,
+	life context.Context, c Config, h enforcer.Host, binary *os.File, claims *ids, group *cgroup.Group, known *images,
 ) *sandboxes {
 	return &sandboxes{
-		config: c, host: h, binary: binary, ids: claims, group: group, logger: c.Logger, life: life,
+		config: c, host: h, binary: binary, ids: claims, group: group, images: known, logger: c.Logger, life: life,
 		ready: make(chan *sandbox, c.Pool), wanted: make(chan struct{}, 1), kept: map[string]*sandbox{}, made: map[*sandbox]struct{}{},
 	}
 }

@@ -31,6 +31,7 @@ type Service struct {
 	group     *cgroup.Group
 	ids       *ids
 	sandboxes *sandboxes
+	images    *images
 	queue     *queue
 	// bodies bounds the memory of requests on their way in.
 	bodies  *budget
@@ -41,7 +42,7 @@ type Service struct {
 	// interpreters wait for jobs; active counts requests on their way.
 	interpreters *interpreters
 	active       atomic.Int64
-	// pattern is a sandbox plan as fresh sandboxes have it: what a dry run is built against.
+	// pattern is a sandbox plan as fresh sandboxes of the host's own directories have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
 	// life ends when the service stops: every walk's context hangs on it.
@@ -87,8 +88,12 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	}
 	s.queue = newQueue(c)
 	s.bodies = newBudget(c.RequestMemory, "the requests that are here take as much memory as this daemon allows")
-	s.sandboxes = newSandboxes(s.life, c, s.host, s.binary, s.ids, s.group)
-	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0)); err != nil {
+	s.images = newImages(c)
+	if err := s.images.importAll(ctx, c); err != nil {
+		return nil, err
+	}
+	s.sandboxes = newSandboxes(s.life, c, s.host, s.binary, s.ids, s.group, s.images)
+	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0, rootSpec{})); err != nil {
 		return nil, err
 	}
 	if s.log, err = openLog(c); err != nil {

@@ -98,11 +98,12 @@ func (s *Service) Verify(ctx context.Context, r VerifyRequest, caller policy.Cal
 	mine := func(w *walk) bool {
 		return all && r.Sandbox == "" || same(w.request.Caller, caller) && (r.Sandbox == "" || w.box.id == r.Sandbox)
 	}
-	plans := map[string]enforcer.Plan{}
+	plans := map[string]usedPlan{}
 	for _, w := range s.running.all(mine) {
 		if verdict, there := s.lookAtExec(w); there {
 			v.reply.Execs = append(v.reply.Execs, ExecProof{w.id, w.box.id, v.proof(verdict)})
-			plans[w.plan.ConfinementDigest()] = w.plan
+			digest := w.plan.ConfinementDigest()
+			plans[digest] = usedPlan{digest, w.plan, w.box.root}
 		}
 	}
 	v.probe(ctx, r.Sandbox, boxes, plans)
@@ -141,13 +142,13 @@ func (v *verification) proof(verdict policy.Verdict) Proof {
 }
 
 // probe has the default plan tried, in the one sandbox that was asked for or in a fresh one, and then the plans of what runs, in fresh ones.
-func (v *verification) probe(ctx context.Context, named string, boxes []*sandbox, plans map[string]enforcer.Plan) {
+func (v *verification) probe(ctx context.Context, named string, boxes []*sandbox, plans map[string]usedPlan) {
 	s := v.service
 	box, give := (*sandbox)(nil), func() {}
 	var err error
 	switch {
 	case named == "":
-		if box, err = s.sandboxes.take(ctx, "", Self()); err == nil {
+		if box, err = s.sandboxes.take(ctx, "", Self(), rootSpec{}); err == nil {
 			give = func() { s.sandboxes.putBack(box) }
 			v.sandbox(box)
 		}
@@ -171,10 +172,11 @@ func (v *verification) probe(ctx context.Context, named string, boxes []*sandbox
 		v.tried(plan.ConfinementDigest(), proof, err)
 	}
 	if open, there := s.relayPlan(ctx, box); err == nil && there {
-		plans[open.ConfinementDigest()] = open
+		digest := open.ConfinementDigest()
+		plans[digest] = usedPlan{digest, open, rootSpec{}}
 	}
 	for digest, plan := range plans {
-		proof, err := s.proveFresh(ctx, plan)
+		proof, err := s.proveFresh(ctx, plan.plan, plan.root)
 		v.tried(digest, proof, err)
 	}
 }

@@ -121,7 +121,7 @@ func TestVerifyFindsWhatIsNotHeld(t *testing.T) {
 	c := testConfig(t)
 	c.ProbeInterval = 0
 	s := start(t, c)
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestVerifyOfAListener(t *testing.T) {
 	if !s.host.SeccompListener {
 		t.Skip("seccomp.listener: Linux 5.19")
 	}
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestVerifyDrifted(t *testing.T) {
 	c := testConfig(t)
 	c.DriftInterval, c.OnDrift = 0, DriftDeny
 	s := start(t, c)
-	box, err := s.sandboxes.create(t.Context(), Self())
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/enforcer"
+	"github.com/sandboxd/sandboxd/execd/image"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner"
 )
@@ -25,6 +26,8 @@ type walk struct {
 	cancel context.CancelCauseFunc
 	unhook []func() bool
 
+	// image is what the root is made from, nil for the host's own directories and for an image that isn't here.
+	image    *image.Image
 	decision policy.Decision
 	// inherited says that the request's network is its sandbox's.
 	inherited bool

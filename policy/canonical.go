@@ -97,7 +97,7 @@ func canonicalForm(v any) any {
 		return v
 	case Request:
 		return canonicalRequest{
-			Action: v.Action, Caller: v.Caller, Sandbox: v.Sandbox,
+			Action: v.Action, Caller: v.Caller, Sandbox: v.Sandbox, Image: v.Image,
 			SecurityContext: v.SecurityContext.Defaulted(), Network: v.Network.Defaulted(), Limits: v.Limits.Defaulted(),
 			Command: v.Command, Program: canonicalForm(v.Program).(canonicalProgram), File: v.File,
 		}
@@ -109,6 +109,7 @@ type canonicalRequest struct {
 	Action          Action           `json:"action"`
 	Caller          Caller           `json:"caller"`
 	Sandbox         string           `json:"sandbox"`
+	Image           Image            `json:"image,omitzero"`
 	SecurityContext SecurityContext  `json:"securityContext"`
 	Network         NetworkSpec      `json:"network"`
 	Command         Command          `json:"command"`

@@ -14,6 +14,10 @@ func (w *writer) request(r Request) {
 		w.name("file")
 		w.file(r.File)
 	}
+	if r.Image != (Image{}) {
+		w.name("image")
+		w.image(r.Image)
+	}
 	w.name("limits")
 	w.limits(r.Limits)
 	w.name("network")
@@ -58,6 +62,13 @@ func (w *writer) file(f File) {
 		w.flag("parents", true)
 	}
 	w.text("path", f.Path)
+	w.close()
+}
+
+func (w *writer) image(i Image) {
+	w.open()
+	w.text("digest", i.Digest)
+	w.text("name", i.Name)
 	w.close()
 }
 

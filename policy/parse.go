@@ -41,6 +41,7 @@ func (w *wireOutputs) inline() (int64, *FieldError) {
 // wireCommon is what every body that starts a process has.
 type wireCommon struct {
 	Sandbox         *string          `json:"sandbox"`
+	Image           *string          `json:"image"`
 	SecurityContext *SecurityContext `json:"securityContext"`
 	Network         *wireNetwork     `json:"network"`
 	Limits          *wireLimits      `json:"limits"`
@@ -256,13 +257,20 @@ func (w wireCommon) common(action Action) (Request, *FieldError) {
 		}
 		request.Sandbox = *w.Sandbox
 	}
+	image, fault := writtenImage(w.Image)
+	if fault != nil {
+		return Request{}, fault
+	}
+	if w.Image != nil && w.Sandbox != nil {
+		return Request{}, faultf("image", "beside sandbox, which has the image that it was made with; want one of the two")
+	}
+	request.Image = image
 	if w.SecurityContext != nil {
 		if fault := w.SecurityContext.check("securityContext"); fault != nil {
 			return Request{}, fault
 		}
 		request.SecurityContext = w.SecurityContext.canonicalNames()
 	}
-	var fault *FieldError
 	request.NetworkInherited = w.Network == nil && w.Sandbox != nil
 	if w.Network != nil {
 		if request.Network, fault = w.Network.spec("network"); fault != nil {
@@ -286,7 +294,8 @@ func (w wireExec) request() (Request, *FieldError) {
 		return Request{}, fault
 	}
 	command := Command{Argv: w.Command.Argv, Env: w.Command.Env, LeaveChildren: w.Command.Leave}
-	if w.Command.Argv == nil {
+	// An image may have a program of its own, which stands in place of one that isn't there.
+	if w.Command.Argv == nil && request.Image == (Image{}) {
 		return Request{}, faultf("command.argv", "missing, want at least the program")
 	}
 	if command.Cwd, fault = writtenCwd("command.cwd", w.Command.Cwd); fault != nil {
@@ -301,6 +310,11 @@ func (w wireExec) request() (Request, *FieldError) {
 		command.Stdin = *w.Command.StdinBase64
 	}
 	request.Command = command
+	if w.Command.Argv == nil { // all but the program is checked now, with the program once it is known
+		named := request
+		named.Command.Argv = []string{ImageHost}
+		return request, named.checkCommand()
+	}
 	return request, request.checkCommand()
 }
 

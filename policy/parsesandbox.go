@@ -1,8 +1,11 @@
 package policy
 
-// A sandbox that is made has a network of its own, and nothing else that can be said of it yet.
+// A sandbox that is made has an image and a network of its own. Of the security context only what its root is made with can be said of it; all else is
+// each exec's.
 type wireSandbox struct {
-	Network *wireNetwork `json:"network"`
+	Image           *string          `json:"image"`
+	SecurityContext *SecurityContext `json:"securityContext"`
+	Network         *wireNetwork     `json:"network"`
 }
 
 // ParseSandbox reads the body of POST /v1/sandboxes; no bytes are {}. The error is a *FieldError.
@@ -15,10 +18,21 @@ func ParseSandbox(data []byte) (Request, error) {
 	if fault := decode(data, &wire, ""); fault != nil {
 		return Request{}, fault
 	}
+	var fault *FieldError
+	if request.Image, fault = writtenImage(wire.Image); fault != nil {
+		return Request{}, fault
+	}
+	if c := wire.SecurityContext; c != nil {
+		rest := *c
+		rest.ReadOnlyRootFilesystem = nil
+		if Digest(rest) != Digest(SecurityContext{}) {
+			return Request{}, faultf("securityContext", "only readOnlyRootFilesystem is a sandbox's; the rest is said with each exec")
+		}
+		request.SecurityContext = *c
+	}
 	if wire.Network == nil {
 		return request, nil
 	}
-	var fault *FieldError
 	if request.Network, fault = wire.Network.spec("network"); fault != nil {
 		return Request{}, fault
 	}

@@ -25,7 +25,9 @@ type Request struct {
 	// Caller is filled in by the daemon from the kernel's word, never from the wire.
 	Caller Caller `json:"caller"`
 	// Sandbox is the id of a sandbox that exists, or empty: a fresh one, used for this request alone.
-	Sandbox         string          `json:"sandbox"`
+	Sandbox string `json:"sandbox"`
+	// Image is what the sandbox's root is made from: that of a fresh one, or of the one that is named.
+	Image           Image           `json:"image,omitzero"`
 	SecurityContext SecurityContext `json:"securityContext"`
 	Network         NetworkSpec     `json:"network"`
 	// NetworkInherited says that nothing was said of the network and a sandbox was named: that sandbox's is meant. Who knows the sandbox fills Network in.
@@ -44,6 +46,11 @@ const longestSandboxID = 128
 func (r Request) Validate() error {
 	if fault := checkSandbox("sandbox", r.Sandbox); fault != nil {
 		return fault
+	}
+	if r.Image.Name != "" {
+		if fault := checkImage("image", r.Image.Name); fault != nil {
+			return fault
+		}
 	}
 	switch r.Action {
 	case ActionExec:

@@ -6,5 +6,5 @@ import "embed"
 
 // Bundle is the default bundle: rules, their tests, data.json and the corpus of decisions.
 //
-//go:embed data.json main caller context exec file network limits corpus
+//go:embed data.json main caller context exec file image network limits corpus
 var Bundle embed.FS

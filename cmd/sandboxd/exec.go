@@ -19,7 +19,7 @@ type execBody struct {
 }
 
 type commandBody struct {
-	Argv        []string          `json:"argv"`
+	Argv        []string          `json:"argv,omitzero"`
 	Env         map[string]string `json:"env,omitzero"`
 	Cwd         string            `json:"cwd,omitzero"`
 	Stdin       string            `json:"stdin,omitzero"`
@@ -42,7 +42,7 @@ func (p *program) exec(ctx context.Context, flags *flagSet, args []string) (int,
 	if err := flags.parse(args); err != nil {
 		return 0, err
 	}
-	if flags.NArg() == 0 {
+	if flags.NArg() == 0 && what.image == "" {
 		return 0, errors.New("exec: no command; write sandboxd exec -- COMMAND [ARGS]")
 	}
 	if err := what.requireDaemonForSandbox(where.socket); err != nil {
@@ -74,6 +74,9 @@ func (s *spec) command(argv []string) (commandBody, error) {
 		if !utf8.ValidString(argument) {
 			return commandBody{}, fmt.Errorf("argument %d of the command isn't UTF-8; hand such bytes over by --stdin", i)
 		}
+	}
+	if len(argv) == 0 {
+		argv = nil // the image's own
 	}
 	env, err := s.environment()
 	return commandBody{Argv: argv, Env: env, Cwd: s.cwd}, err

@@ -40,6 +40,7 @@ func commands() []command {
 		{"doctor", "[flags]", "what this host can enforce, and how to get what is missing", "", false, (*program).doctor},
 		{"policy", "check | test | eval | explain [flags] [DIR]", "policy bundles on files: check, test, judge, explain", policies, false, (*program).policyCommand},
 		{"profile", "check FILE | list | record --out FILE -- COMMAND | show NAME", "seccomp profiles: check, record, print", profiles, false, (*program).profile},
+		{"image", "import --name NAME PATH | list | remove NAME", "images that sandboxes are made from: bring in, show, remove", imageWords, false, (*program).image},
 		{"verify", "[flags]", "read everything back now, and try forbidden acts", verified, false, (*program).verify},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
 		{"install", "[flags] DIR", "copy the launcher into a directory, for a runner's container", "", false, (*program).install},
@@ -69,6 +70,13 @@ list    the profiles that come with sandboxd, and what each is for
 record  run a command once, confined, and write the profile of what it used;
         flags as those of exec, and --out FILE; the status is the command's
 show    print a profile of sandboxd's in the OCI form
+`
+	imageWords = `
+import  unpack an image, check its digests, and give it a name: from a saved tar
+        (docker save), an OCI layout, or a plain root, as a directory or a tar
+list    names, digests and sizes; --verify hashes all files again
+remove  take a name away, and the image with its last one; status 1 and no
+        change where sandboxes use it
 `
 	verified = `
 Exit status: 0 when everything holds, 1 when something doesn't or couldn't be

@@ -26,6 +26,8 @@ func registerTuning(f *flagSet, c *execd.Config) {
 	f.Var((*size)(&c.BodyBytes), "body-bytes", "largest body of a request, in `bytes`")
 	f.Var((*size)(&c.FileBytes), "file-bytes", "largest content of a file operation, in `bytes`")
 	f.Var((*size)(&c.TmpBytes), "tmp-bytes", "size of a sandbox's /tmp, in `bytes`")
+	f.Var((*size)(&c.RootBytes), "root-bytes", "how much a sandbox may write to the root of an image, in `bytes`")
+	f.Var((*size)(&c.ImageBytes), "image-bytes", "how much the files of one image may have together, in `bytes`")
 	f.Var((*size)(&c.WorkBytes), "work-bytes", "size of a sandbox's /work, in `bytes`")
 	f.Var((*size)(&c.AuditFileBytes), "audit-file-bytes", "when the audit log begins a new file, in `bytes`")
 	f.IntVar(&c.FirstUID, "first-uid", c.FirstUID, "first `uid` of the range for sandboxes (root only); nobody else may have any of them")

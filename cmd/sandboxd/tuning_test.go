@@ -27,6 +27,7 @@ var untuned = map[string]string{
 	"AuditSlots":      "a daemon has its log to itself",
 	"TestedPolicy":    "a daemon tests its policy",
 	"Prewarm":         "--prewarm",
+	"Images":          "--image",
 	"PrewarmTimeout":  "as DecisionTimeout: imports that take longer would never be worth it",
 	"DecisionTimeout": "what is behind it is a bug, not a load",
 	"GateTimeout":     "as DecisionTimeout",

@@ -54,7 +54,7 @@ func readAtMost(what string, r io.Reader, limit int64) ([]byte, error) {
 type spec struct {
 	securityContext, network, limits string
 	timeout                          time.Duration
-	sandbox, cwd                     string
+	sandbox, cwd, image              string
 	env, networkAllow                list
 }
 
@@ -66,6 +66,7 @@ func (s *spec) register(f *flagSet) {
 	f.Func("timeout", "wall-clock `time`, such as 5s; the same as limits.timeoutSeconds", s.setTimeout)
 	f.Var(&s.env, "env", "`NAME=value` in the environment; again for more")
 	f.StringVar(&s.cwd, "cwd", "", "working `directory` in the sandbox (/work unless given)")
+	f.StringVar(&s.image, "image", "", "`name` of the image that the root is made from (the host's own system directories unless given)")
 	f.StringVar(&s.sandbox, "sandbox", "", "`id` of a sandbox that the daemon keeps; needs --socket")
 }
 
@@ -81,6 +82,7 @@ func (s *spec) setTimeout(value string) error {
 // common are the fields that the bodies of exec and run share.
 type common struct {
 	Sandbox         string         `json:"sandbox,omitzero"`
+	Image           string         `json:"image,omitzero"`
 	SecurityContext jsontext.Value `json:"securityContext,omitzero"`
 	Network         jsontext.Value `json:"network,omitzero"`
 	Limits          jsontext.Value `json:"limits,omitzero"`
@@ -90,7 +92,7 @@ type common struct {
 
 // common reads what the flags say. Each value is parsed here already, so that an error names the flag.
 func (s *spec) common() (common, error) {
-	body := common{Sandbox: s.sandbox}
+	body := common{Sandbox: s.sandbox, Image: s.image}
 	if s.securityContext != "" {
 		data, err := jsonOrFile("--security-context", s.securityContext)
 		if err != nil {

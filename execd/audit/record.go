@@ -67,6 +67,8 @@ type Record struct {
 // Request describes what was asked without anything that may be secret; [Describe] makes it.
 type Request struct {
 	Action policy.Action `json:"action"`
+	// Image is what the root was to be made from, nil for the host's own.
+	Image *policy.Image `json:"image,omitempty"`
 	// Digest is that of the whole request.
 	Digest string `json:"digest"`
 	// Argv is redacted.

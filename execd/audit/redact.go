@@ -136,6 +136,9 @@ func redactText(text string) string {
 // Describe gives a request as the record may hold it.
 func Describe(r policy.Request) *Request {
 	described := &Request{Action: r.Action, Digest: policy.Digest(r)}
+	if r.Image != (policy.Image{}) {
+		described.Image = &r.Image
+	}
 	env := r.Command.Env
 	switch r.Action {
 	case policy.ActionRun:

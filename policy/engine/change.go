@@ -53,7 +53,7 @@ func apply(request policy.Request, changes []policy.Change) (policy.Request, err
 
 func editable(name string) bool {
 	switch name {
-	case "securityContext", "network", "command", "program", "file", "limits":
+	case "securityContext", "network", "command", "program", "file", "limits", "image":
 		return true
 	}
 	return false

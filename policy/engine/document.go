@@ -16,6 +16,7 @@ func document(v view) ast.Value {
 	return object(
 		"action", ast.String(r.Action),
 		"sandbox", ast.String(r.Sandbox),
+		"image", object("name", ast.String(r.Image.Name), "digest", ast.String(r.Image.Digest)),
 		"caller", object("uid", integer(int64(r.Caller.UID)), "gid", integer(int64(r.Caller.GID)), "via", ast.String(r.Caller.Via)),
 		"securityContext", contextDocument(r.SecurityContext.Defaulted()),
 		"network", networkDocument(r.Network.Defaulted()),

@@ -22,6 +22,7 @@ var (
 var inputFields = fields(map[string]any{
 	"action":  aText,
 	"sandbox": aText,
+	"image":   fields(map[string]any{"name": aText, "digest": aText}),
 	"caller":  fields(map[string]any{"uid": aNumber, "gid": aNumber, "via": aText}),
 	"securityContext": fields(map[string]any{
 		"privileged": aTruth, "allowPrivilegeEscalation": aTruth, "readOnlyRootFilesystem": aTruth, "runAsNonRoot": aTruth,

@@ -91,6 +91,8 @@ func (e *encoder) seen(v *view) {
 	e.number(int64(r.Caller.GID))
 	e.text(r.Caller.Via)
 	e.text(r.Sandbox)
+	e.text(r.Image.Name)
+	e.text(r.Image.Digest)
 	e.context(r.SecurityContext)
 	e.text(r.Network.DefaultAction)
 	e.length(len(r.Network.Egress))

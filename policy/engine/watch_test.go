@@ -516,7 +516,7 @@ func TestOnlyDirectoriesAreWatched(t *testing.T) {
 			t.Errorf("%s is watched (%v)", path, err)
 		}
 	}
-	if len(list) != 9 {
+	if len(list) != 10 {
 		t.Errorf("%d directories are watched: %v", len(list), list)
 	}
 }

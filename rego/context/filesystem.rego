@@ -8,6 +8,13 @@ package sandboxd.context
 proven contains "context.readOnlyRootFilesystem" if input.securityContext.readOnlyRootFilesystem == true
 
 # METADATA
+# title: The root is an image's, and private
+# description: What is written to it is this sandbox's alone and ends with it. data, settings.image.writable_root, may refuse that.
+# labels:
+#   rule: context.readOnlyRootFilesystem
+proven contains "context.readOnlyRootFilesystem" if private_root
+
+# METADATA
 # title: /proc is masked
 # description: procMount is in data, settings.context.proc_mounts.
 # labels:
@@ -16,11 +23,12 @@ proven contains "context.procMount" if input.securityContext.procMount in data.s
 
 # METADATA
 # title: Writable root
-# description: readOnlyRootFilesystem false is refused.
+# description: readOnlyRootFilesystem false is refused, but for the private root of an image.
 # labels:
 #   rule: context.readOnlyRootFilesystem
 deny contains reason if {
 	input.securityContext.readOnlyRootFilesystem != true
+	not private_root
 	reason := {
 		"rule": "context.readOnlyRootFilesystem",
 		"message": "The root must be read-only (/tmp and /work can be written); readOnlyRootFilesystem must be true or absent.",
@@ -42,4 +50,15 @@ deny contains reason if {
 		"field": "securityContext.procMount",
 		"change": {"op": "remove", "field": "securityContext.procMount"},
 	}
+}
+
+# METADATA
+# title: A private root
+# description: That of an image, where policy lets it be written.
+# labels:
+#   rule: context.readOnlyRootFilesystem
+private_root if {
+	input.securityContext.readOnlyRootFilesystem == false
+	input.image.name != ""
+	data.settings.image.writable_root == true
 }

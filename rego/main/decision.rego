@@ -1,7 +1,7 @@
 # METADATA
 # title: The decision
 # description: >-
-#   The one entrypoint. Each question (caller, context, exec, file, network, limits) has a folder, whose rules put labels into `proven` and reasons
+#   The one entrypoint. Each question (caller, context, exec, file, image, network, limits) has a folder, whose rules put labels into `proven` and reasons
 #   into `deny`. A request passes when every label below is proven and nobody speaks against it: a rule that is lost, misspelt or undefined
 #   proves nothing, and so denies.
 package sandboxd
@@ -10,6 +10,7 @@ import data.sandboxd.caller
 import data.sandboxd.context
 import data.sandboxd.exec
 import data.sandboxd.file
+import data.sandboxd.image
 import data.sandboxd.limits
 import data.sandboxd.network
 
@@ -39,6 +40,8 @@ required := {
 	"exec.shape",
 	"file.operation",
 	"file.path",
+	"image.known",
+	"image.listed",
 	"limits.maximum",
 	"main.action",
 	"main.input",
@@ -51,7 +54,7 @@ required := {
 # description: The labels that the questions have proven of this request.
 # labels:
 #   rule: main.proven
-proven := union({caller.proven, context.proven, exec.proven, file.proven, limits.proven, network.proven, actions, complete})
+proven := union({caller.proven, context.proven, exec.proven, file.proven, image.proven, limits.proven, network.proven, actions, complete})
 
 # METADATA
 # title: The action is one that this policy knows
@@ -79,7 +82,7 @@ deny contains reason if {
 # description: The reasons of all questions; all are looked at, none hides another.
 # labels:
 #   rule: main.spoken
-spoken := union({caller.deny, context.deny, exec.deny, file.deny, limits.deny, network.deny, deny})
+spoken := union({caller.deny, context.deny, exec.deny, file.deny, image.deny, limits.deny, network.deny, deny})
 
 # METADATA
 # title: Required and not proven

@@ -3,6 +3,7 @@ package sandboxd.fixture
 request := {
 	"action": "exec",
 	"sandbox": "",
+	"image": {"name": "", "digest": ""},
 	"caller": {"uid": 1000, "gid": 1000, "via": "cli"},
 	"securityContext": {
 		"privileged": false,
@@ -60,6 +61,8 @@ with_file(file) := object.union(reading, {"file": file})
 with_context(context) := object.union(request, {"securityContext": context})
 
 with_command(command) := object.union(request, {"command": command})
+
+with_image(image) := object.union(request, {"image": image})
 
 with_limits(limits) := object.union(request, {"limits": limits})
 

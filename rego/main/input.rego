@@ -8,8 +8,9 @@ package sandboxd
 # labels:
 #   rule: main.input
 complete contains "main.input" if {
-	object.keys(input) == {"action", "caller", "command", "file", "limits", "network", "program", "sandbox", "securityContext"}
+	object.keys(input) == {"action", "caller", "command", "file", "image", "limits", "network", "program", "sandbox", "securityContext"}
 	object.keys(input.caller) == {"gid", "uid", "via"}
+	object.keys(input.image) == {"digest", "name"}
 	object.keys(input.securityContext) == {
 		"allowPrivilegeEscalation", "capabilities", "privileged", "procMount", "readOnlyRootFilesystem", "runAsGroup", "runAsNonRoot",
 		"runAsUser", "seccompProfile", "supplementalGroups",

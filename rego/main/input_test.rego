@@ -5,7 +5,7 @@ import data.sandboxd.fixture
 
 test_every_field_is_needed if {
 	every path in [
-		"/action", "/sandbox", "/caller", "/caller/uid", "/caller/gid", "/caller/via", "/securityContext", "/securityContext/privileged",
+		"/action", "/sandbox", "/image", "/image/name", "/image/digest", "/caller", "/caller/uid", "/caller/gid", "/caller/via", "/securityContext", "/securityContext/privileged",
 		"/securityContext/runAsUser", "/securityContext/capabilities/add", "/securityContext/seccompProfile/localhostProfile", "/network",
 		"/network/defaultAction", "/network/egress", "/command", "/command/argv", "/command/envNames", "/command/cwd", "/command/stdinBytes",
 		"/program", "/file", "/file/path", "/file/mode", "/program/language", "/program/codeBytes", "/limits", "/limits/pids", "/limits/memoryBytes",
