@@ -20,7 +20,7 @@ export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm lint bench fuzz fmt release clean
+.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-imports test-user test-datarobot test-vm lint bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ build-probes: build
 run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-user test-datarobot test-vm ## install what tests need, run everything
+test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-imports test-user test-datarobot test-vm ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -62,6 +62,10 @@ test-catalogue: build-probes
 # The Python package, installed as a user would, against the daemon.
 test-python: build
 	@test/python.sh $(BIN)
+
+# numpy, pandas, polars, pyarrow, matplotlib and requests under the default profile.
+test-imports: build
+	@test/imports.sh $(BIN)
 
 # The same tests once more without privilege. As an ordinary user `make test` has only this kind.
 test-user: build-probes
