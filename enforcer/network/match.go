@@ -65,6 +65,9 @@ const (
 	neverLocal mark = -1
 )
 
+// closedNames are why a name is closed, by its mark turned positive.
+var closedNames = [3]string{-neverMeta: metadataName, -neverLocal: localName}
+
 func markOf(index int, rule policy.EgressRule) mark {
 	if rule.Action == policy.NetworkAllow {
 		return mark(2*index + 1)
@@ -72,18 +75,25 @@ func markOf(index int, rule policy.EgressRule) mark {
 	return mark(2 * index)
 }
 
-func (m mark) match(defaultAllow bool) Match {
-	switch {
-	case m == none && defaultAllow:
-		return Match{Allow: true, Rule: Default, Reason: allowedByDefault}
-	case m == none:
-		return Match{Rule: Default, Reason: deniedByDefault}
-	case m == neverMeta:
-		return Match{Rule: Closed, Reason: metadataName}
-	case m == neverLocal:
-		return Match{Rule: Closed, Reason: localName}
-	case m&1 == 1:
-		return Match{Allow: true, Rule: int(m >> 1), Reason: allowedByRule}
+// outcomes are the reasons of marks by their lowest bit, and of the default actions behind them.
+var outcomes = [4]string{deniedByRule, allowedByRule, deniedByDefault, allowedByDefault}
+
+func (m mark) match(defaultAllow bool) (match Match) {
+	match.decide(m, defaultAllow)
+	return match
+}
+
+// decide fills in a match where it lies: copies of it would be a fair part of a judgement.
+func (match *Match) decide(m mark, defaultAllow bool) {
+	rule, outcome := int(m>>1), m&1
+	if m == none {
+		rule, outcome = Default, 2
+		if defaultAllow {
+			outcome = 3
+		}
 	}
-	return Match{Rule: int(m >> 1), Reason: deniedByRule}
+	match.Allow, match.Rule, match.Reason = outcome&1 == 1, rule, outcomes[outcome&3]
+	if m < 0 {
+		match.Allow, match.Rule, match.Reason = false, Closed, closedNames[-m]
+	}
 }

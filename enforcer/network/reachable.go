@@ -64,10 +64,3 @@ func (r *Rules) listedFor(a netip.Addr) (ports []uint16) {
 	}
 	return ports
 }
-
-func (t portTable) listed(at portsAt) (ports []uint16) {
-	for _, line := range t[at.from:at.to] {
-		ports = append(ports, line.port)
-	}
-	return ports
-}

@@ -24,7 +24,7 @@ func Compile(spec policy.NetworkSpec) (*Rules, error) {
 	if err := Check(spec); err != nil {
 		return nil, err
 	}
-	rules := &Rules{spec: spec, digest: policy.Digest(spec), defaultAllow: spec.DefaultAction == policy.NetworkAllow}
+	rules := &Rules{ports: newPortTable(), spec: spec, digest: policy.Digest(spec), defaultAllow: spec.DefaultAction == policy.NetworkAllow}
 	names, addresses := map[string]*domainRules{}, map[netip.Prefix][]marked{}
 	for i, rule := range spec.Egress {
 		target, err := policy.ParseTarget(rule.Target)
@@ -59,15 +59,15 @@ func (r *Rules) Spec() policy.NetworkSpec { return r.spec }
 func (r *Rules) Digest() string { return r.digest }
 
 // Name judges a name, in lower case and without a dot at its end, on a port. What it resolves to is for [Rules.Resolved].
-func (r *Rules) Name(name string, port uint16) Match {
+func (r *Rules) Name(name string, port uint16) (match Match) {
 	if r == nil {
 		return Match{Rule: Default, Reason: noRules}
 	}
-	first, canonical := r.domains.first(name, port, r.ports)
+	first, canonical := r.domains.first(name, r.ports.of(port), &r.ports)
 	if !canonical {
 		return Match{Rule: Closed, Reason: notAName}
 	}
-	match := first.match(r.defaultAllow)
+	match.decide(first, r.defaultAllow)
 	match.name = name
 	return match
 }
@@ -77,20 +77,21 @@ func (r *Rules) Resolvable(name string) Match {
 	if r == nil {
 		return Match{Rule: Default, Reason: noRules}
 	}
-	if _, canonical := r.domains.first(name, 0, r.ports); !canonical {
+	closed, canonical := r.domains.first(name, wanted{}, &r.ports)
+	switch {
+	case !canonical:
 		return Match{Rule: Closed, Reason: notAName}
+	case closed < 0:
+		return closed.match(false)
 	}
 	found := r.domains.all(name)
-	unlisted := none // the mark of the ports that no rule lists
+	marks := []mark{none} // the first one is that of the ports that no rule lists
 	for _, at := range found {
-		unlisted = min(unlisted, at.rest)
-	}
-	marks := []mark{unlisted}
-	for _, at := range found {
-		for _, line := range r.ports[at.from:at.to] {
+		marks[0] = min(marks[0], r.ports.find(at, wanted{}))
+		for _, port := range r.ports.listed(at) {
 			first := none
 			for _, at := range found {
-				first = min(first, r.ports.find(at, line.port))
+				first = min(first, r.ports.find(at, r.ports.of(port)))
 			}
 			marks = append(marks, first)
 		}
@@ -108,7 +109,7 @@ func (r *Rules) Resolvable(name string) Match {
 }
 
 // Address judges a literal address on a port: by the rules of addresses, then by its class.
-func (r *Rules) Address(a netip.Addr, port uint16) Match {
+func (r *Rules) Address(a netip.Addr, port uint16) (match Match) {
 	switch {
 	case r == nil:
 		return Match{Rule: Default, Reason: noRules}
@@ -117,7 +118,7 @@ func (r *Rules) Address(a netip.Addr, port uint16) Match {
 	}
 	a = a.Unmap()
 	of := policy.RangeOf(a)
-	match := r.literal(a, port, of)
+	r.literal(&match, a, port, &of)
 	if !match.Allow || of.Class != policy.ClassTranslated {
 		return match
 	}
@@ -125,7 +126,9 @@ func (r *Rules) Address(a netip.Addr, port uint16) Match {
 	if reason != "" {
 		return Match{Rule: Closed, Reason: reason}
 	}
-	if within := r.literal(inner, port, policy.RangeOf(inner)); !within.Allow {
+	var within Match
+	of = policy.RangeOf(inner)
+	if r.literal(&within, inner, port, &of); !within.Allow {
 		return within
 	}
 	return match
@@ -133,7 +136,7 @@ func (r *Rules) Address(a netip.Addr, port uint16) Match {
 
 // Resolved judges an address that an allowed name resolved to. A deny of the address counts if it stands before the rule that allowed the name; a
 // closed class stays closed unless the address is allowed by itself.
-func (r *Rules) Resolved(name Match, a netip.Addr, port uint16) Match {
+func (r *Rules) Resolved(name Match, a netip.Addr, port uint16) (match Match) {
 	switch {
 	case r == nil:
 		return Match{Rule: Default, Reason: noRules}
@@ -144,7 +147,8 @@ func (r *Rules) Resolved(name Match, a netip.Addr, port uint16) Match {
 	}
 	a = a.Unmap()
 	of := policy.RangeOf(a)
-	match := r.resolved(name, a, port, of)
+	match = name
+	r.resolved(&match, a, port, &of)
 	if !match.Allow || of.Class != policy.ClassTranslated {
 		return match
 	}
@@ -152,44 +156,46 @@ func (r *Rules) Resolved(name Match, a netip.Addr, port uint16) Match {
 	if reason != "" {
 		return Match{Rule: Closed, Reason: reason}
 	}
-	if within := r.resolved(name, inner, port, policy.RangeOf(inner)); !within.Allow {
-		return within
-	}
+	of = policy.RangeOf(inner)
+	r.resolved(&match, inner, port, &of) // which is the name's as yet
 	return match
 }
 
-func (r *Rules) resolved(name Match, a netip.Addr, port uint16, of policy.Range) Match {
-	deny := none
+// resolved leaves the match of a name as it is, or says why its address is denied.
+func (r *Rules) resolved(match *Match, a netip.Addr, port uint16, of *policy.Range) {
+	deny, want := none, r.ports.of(port)
 	for node := r.prefixes.longest(a); node >= 0; node = r.prefixes.nodes[node].parent {
-		deny = min(deny, r.ports.find(r.prefixes.nodes[node].denies, port))
+		deny = min(deny, r.ports.find(r.prefixes.nodes[node].denies, want))
 	}
-	if deny != none && (name.Rule == Default || int(deny>>1) < name.Rule) {
-		return deny.match(false)
+	if deny != none && (match.Rule == Default || int(deny>>1) < match.Rule) {
+		*match = deny.match(false)
+		return
 	}
 	if of.Class != policy.ClassPublic {
-		if match := r.literal(a, port, of); !match.Allow {
-			return match
+		var literal Match
+		if r.literal(&literal, a, port, of); !literal.Allow {
+			*match = literal
 		}
 	}
-	return name
 }
 
-// literal is the first rule that matches an address of a range, which isn't a mapped one. What it stands for is judged by the caller.
-func (r *Rules) literal(a netip.Addr, port uint16, of policy.Range) Match {
-	closed, first := of.Class != policy.ClassPublic, none
+// literal is by the first rule that matches an address of a range, which isn't a mapped one. What it stands for is judged by the caller.
+func (r *Rules) literal(match *Match, a netip.Addr, port uint16, of *policy.Range) {
+	closed, first, want := of.Class != policy.ClassPublic, none, r.ports.of(port)
 	for node := r.prefixes.longest(a); node >= 0; {
 		prefix := &r.prefixes.nodes[node]
 		at := prefix.every
-		if closed && (of.Class.Never() || prefix.bits < of.Prefix.Bits()) {
+		if closed && (of.Class.Never() || int(prefix.bits) < of.Prefix.Bits()) {
 			at = prefix.denies
 		}
-		first = min(first, r.ports.find(at, port))
+		first = min(first, r.ports.find(at, want))
 		node = prefix.parent
 	}
 	if first == none && closed {
-		return Match{Rule: Closed, Reason: closedReasons[of.Class]}
+		*match = Match{Rule: Closed, Reason: closedReasons[of.Class]}
+		return
 	}
-	return first.match(r.defaultAllow)
+	match.decide(first, r.defaultAllow)
 }
 
 // embedded is the IPv4 address that a stands for, if any; or why that can't be said.
