@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 
 	"github.com/sandboxd/sandboxd/enforcer/network"
 	"github.com/sandboxd/sandboxd/enforcer/network/fence"
@@ -96,8 +97,11 @@ func (out *outlet) connection(e relay.Event) {
 	if e.Err != nil {
 		told.Reason = sentence(e.Err)
 	}
-	if e.Destination.IsValid() {
+	switch {
+	case e.Destination.IsValid():
 		told.Destination = e.Destination.String()
+	case e.Proxy && e.Name != "": // it asked for a name, and a port
+		told.Destination = net.JoinHostPort(e.Name, strconv.Itoa(int(e.Destination.Port())))
 	}
 	if e.Dialed.IsValid() {
 		told.Dialed = e.Dialed.String()

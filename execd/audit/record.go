@@ -153,7 +153,7 @@ type Egress struct {
 	// Name is what was asked for or is behind Destination, as the program spelt it; Query is the type of a DNS query, empty for a connection.
 	Name  string `json:"name,omitempty"`
 	Query string `json:"query,omitempty"`
-	// Destination is what the program connected to, Dialed what we did, each address and port.
+	// Destination is what the program connected to, Dialed what we did, each address and port; what it asked the proxy for by its name is name and port.
 	Destination string `json:"destination,omitempty"`
 	Dialed      string `json:"dialed,omitempty"`
 	// Rule is the index in network.egress of the rule that decided; -1 is the default action, -2 a kind of address that no rule opens, -3 what

@@ -47,7 +47,7 @@ type service struct {
 type kind int
 
 const (
-	web      kind = iota // HTTP/1.1
+	web      kind = iota // HTTP/1.1, and HTTP/2 for those that know
 	tlsWeb               // HTTP/1.1 and HTTP/2 behind TLS
 	tlsHTTP2             // HTTP/2 alone behind TLS
 	lines                // says hello first, then each line back
@@ -99,6 +99,9 @@ var records = map[string][]string{
 	"mapped.example.net":       {"AAAA ::ffff:10.9.0.1"},
 	"nat64.example.net":        {"AAAA 64:ff9b::a09:1"},
 	"6to4.example.net":         {"AAAA 2002:a09:1::1"},
+	"ula.example.net":          {"AAAA fd00::1"},
+	"link.example.net":         {"A 169.254.1.1"},
+	"x.y.z.example.net":        {"A 45.9.1.1"},
 	"mixed.example.net":        {"A 10.9.0.1", "A 45.9.1.10"},
 }
 

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,21 +73,24 @@ func (s *sandbox) judgeBy(t testing.TB, text string) {
 func (s *sandbox) set() network.Set { return network.All(s.rules.Load()) }
 
 // refusals are what was told of: "names: NAME: reason", "relay: NAME or address: reason".
-func (s *sandbox) refusals() string {
+func (s *sandbox) refusals() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(s.refused, "\n")
+	return slices.Clone(s.refused)
 }
 
-// toldOf waits until what was told matches, since a client may see the end of its connection first. It returns what was told if it never does.
-func (s *sandbox) toldOf(pattern string) string {
+// toldOf waits until a line was told, since a client may see the end of its connection first; where none may be, it looks once.
+func toldOf(line string, told func() []string) (all []string, right bool) {
+	if line == "" {
+		all = told()
+		return all, len(all) == 0
+	}
 	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(2 * time.Millisecond) {
-		told := s.refusals()
-		switch {
-		case regexp.MustCompile(pattern).MatchString(told):
-			return ""
-		case time.Now().After(deadline):
-			return "what was told: " + told
+		if all = told(); slices.Contains(all, line) {
+			return all, true
+		}
+		if time.Now().After(deadline) {
+			return all, false
 		}
 	}
 }
@@ -183,7 +186,7 @@ func (s *sandbox) names(t *testing.T, resolver *names.Resolver) *names.Server {
 	config.Resolver = resolver
 	config.Resolvable = func(name string) names.Match { return nameMatch(s.set().Resolvable(name)) }
 	config.Resolved = func(name string, a netip.Addr) names.Match { return nameMatch(s.set().Reachable(name, a)) }
-	config.Denied = func(d names.Denial) { s.tell("names: %s %s: %s", d.Name, d.Type, d.Reason) }
+	config.Denied = func(d names.Denial) { s.tell("names: %s %s: %s (rule %d)", d.Name, d.Type, d.Reason, d.Rule) }
 	server, err := names.NewServer(config)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +215,7 @@ func (s *sandbox) serveRelay(t *testing.T, server *names.Server) {
 			if to == "" {
 				to = e.Destination.String()
 			}
-			s.tell("relay: %s %s: %s", e.Kind, to, e.Reason)
+			s.tell("relay: %s %s: %s (rule %d)", e.Kind, to, e.Reason, e.Rule)
 		},
 	})
 	if err != nil {

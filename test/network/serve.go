@@ -33,6 +33,7 @@ func (w *World) listen(h host, s service) error {
 	server := &http.Server{Handler: w.handler(h), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0), Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(s.kind != tlsHTTP2)
 	server.Protocols.SetHTTP2(s.kind != web)
+	server.Protocols.SetUnencryptedHTTP2(s.kind == web)
 	if s.kind != web {
 		certificate, err := w.authority.sign(h.names)
 		if err != nil {

@@ -31,6 +31,7 @@ type World struct {
 	mu       sync.Mutex
 	accepted map[netip.AddrPort]int
 	sent     map[netip.Addr]int
+	open     int
 }
 
 // New starts all hosts, in the namespace that [Main] made, until the test ends.
@@ -120,6 +121,13 @@ func (w *World) AllAccepted() map[netip.AddrPort]int {
 	return counts
 }
 
+// Open is how many connections hosts have that nobody has ended.
+func (w *World) Open() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.open
+}
+
 // Sent is how many bytes of /big a host has sent: more than none says that a transfer is under way.
 func (w *World) Sent(address netip.Addr) int {
 	w.mu.Lock()
@@ -142,10 +150,28 @@ type counting struct {
 
 func (c counting) Accept() (net.Conn, error) {
 	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.w.mu.Lock()
-		c.w.accepted[c.at]++
-		c.w.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	return conn, err
+	c.w.mu.Lock()
+	defer c.w.mu.Unlock()
+	c.w.accepted[c.at]++
+	c.w.open++
+	return &counted{Conn: conn, w: c.w}, nil
+}
+
+// counted counts its end.
+type counted struct {
+	net.Conn
+	w    *World
+	once sync.Once
+}
+
+func (c *counted) Close() error {
+	c.once.Do(func() {
+		c.w.mu.Lock()
+		defer c.w.mu.Unlock()
+		c.w.open--
+	})
+	return c.Conn.Close()
 }
