@@ -17,6 +17,9 @@ import (
 // The walk has one arrow a line. Each hands on one value; whatever goes wrong on one is a no: nothing is started, or what runs is killed, and
 // the record and the reply say so.
 func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply Reply) {
+	if o.Aside != nil {
+		defer o.Aside.Close() // the child has its own
+	}
 	w, err := s.enter(ctx, r, o)
 	if err != nil {
 		return w.reply(OutcomeInfra).because(err)

@@ -1,6 +1,7 @@
 package execd
 
 import (
+	"os"
 	"time"
 
 	"github.com/sandboxd/sandboxd/policy"
@@ -24,6 +25,8 @@ type Options struct {
 	Unkept bool
 	// Accepted hears of the exec's id and of the release's record, before anything is released.
 	Accepted func(id string, sequence int64)
+	// Aside is one more descriptor of an exec's program, its 3, by which a shell hands over what it leaves to the next; Exec closes it. nil: none.
+	Aside *os.File
 	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
 	Interrupt      <-chan struct{}
 	InterruptGrace time.Duration

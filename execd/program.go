@@ -59,6 +59,9 @@ func (w *walk) newProgram() (*program, error) {
 	}
 	made := &program{stdin: r.Command.Stdin}
 	made.Argv, made.Env, made.Cwd = r.Command.Argv, environment(r.Command.Env), directory(r.Command.Cwd)
+	if w.options.Aside != nil {
+		made.extra, made.Extra = []*os.File{w.options.Aside}, 1
+	}
 	return made, nil
 }
 

@@ -5,9 +5,11 @@ import (
 	"encoding/json/jsontext"
 	"maps"
 	"net/http"
+	"os"
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd"
@@ -31,6 +33,9 @@ type wireCommand struct {
 type job struct {
 	request policy.Request
 	content string
+	// life is what it ends with; nil: its sandbox's. aside is one more descriptor of its program.
+	life  context.Context
+	aside *os.File
 	// shell says that it is a text for bash, or for sh where that isn't there.
 	shell bool
 }
@@ -90,6 +95,7 @@ func (f *Facade) parseCommand(box *sandbox, w wireCommand) (job, error) {
 func (f *Facade) request(box *sandbox, argv []string, cwd string, timeout time.Duration, envs map[string]string) policy.Request {
 	env := map[string]string{}
 	maps.Copy(env, box.env)
+	maps.Copy(env, f.variables(box.life, box))
 	env[envsVariable] = envsFile
 	maps.Copy(env, envs)
 	limits := box.limits
@@ -132,26 +138,35 @@ func quoted(argv []string) string {
 }
 
 // foreground answers with the events of a command. It runs on when the client goes; it ends with the sandbox. id is what its first event says, its own where
-// that is empty; ended hears how it was before the client does.
+// that is empty; ended hears of its end before the client does, in any case.
 func (f *Facade) foreground(x *exchange, j job, id string, ended func(execd.Reply)) error {
 	leave, err := f.service.Admit(x.r.Context())
 	if err != nil {
+		if j.aside != nil {
+			j.aside.Close()
+		}
+		if ended != nil {
+			ended(execd.Reply{})
+		}
 		return notAdmitted(err)
 	}
 	defer leave()
 	c := x.box.commands.begin(j.content, nil)
+	if j.life == nil {
+		j.life = x.box.life
+	}
 	if id == "" {
 		id = c.id
 	}
-	s := newStream(x.w, id, f.config.StallTimeout, x.box.life.Done())
-	reply := f.walk(x.box.life, j, c, s, s.begin)
+	s := newStream(x.w, id, f.config.StallTimeout, j.life.Done())
+	reply := f.walk(j.life, j, c, s, s.begin)
+	if ended != nil {
+		ended(reply)
+	}
 	how := endingOf(reply, c.interrupted())
 	if no := before(reply); no != nil && !x.w.begun {
 		x.box.commands.forget(c)
 		return no
-	}
-	if ended != nil {
-		ended(reply)
 	}
 	x.box.commands.end(c, how)
 	s.finish(how)
@@ -160,9 +175,11 @@ func (f *Facade) foreground(x *exchange, j job, id string, ended func(execd.Repl
 
 // walk walks a command, with sh where there is no bash.
 func (f *Facade) walk(ctx context.Context, j job, c *command, sink execd.Sink, accepted func()) execd.Reply {
+	started := f.start(ctx)
+	defer started()
 	options := execd.Options{
-		Unkept: true, Sink: sink, Interrupt: c.stop, InterruptGrace: interruptGrace,
-		Accepted: func(string, int64) { accepted() },
+		Unkept: true, Sink: sink, Aside: j.aside, Interrupt: c.stop, InterruptGrace: interruptGrace,
+		Accepted: func(string, int64) { started(); accepted() },
 	}
 	reply := f.service.Exec(ctx, j.request, options)
 	if j.shell && reply.Outcome == execd.OutcomeNotStarted && reply.Errno == "ENOENT" && !reply.BadDirectory {
@@ -170,6 +187,17 @@ func (f *Facade) walk(ctx context.Context, j job, c *command, sink execd.Sink, a
 		return f.service.Exec(ctx, j.request, options)
 	}
 	return reply
+}
+
+// start waits until a command may start. Many that come at once start a few at a time, and then run beside each other: all at once would make each other
+// late for the bounds of a start. started lets the next.
+func (f *Facade) start(ctx context.Context) (started func()) {
+	select {
+	case f.starts <- struct{}{}:
+		return sync.OnceFunc(func() { <-f.starts })
+	case <-ctx.Done():
+		return func() {} // the walk says so
+	}
 }
 
 // background starts a command, answers that it has, and lets it run.

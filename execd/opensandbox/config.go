@@ -25,6 +25,8 @@ type Config struct {
 	// LogBytes is how much output of a background command is kept for who asks for its logs, CommandsKept how many ended commands of a sandbox have a status.
 	LogBytes     int64
 	CommandsKept int
+	// SessionsKept is how many sessions a sandbox may have, of each kind.
+	SessionsKept int
 	// BodyBytes bounds a request's body but for uploads, BodyTimeout its arrival; WriteTimeout bounds an answer that isn't a stream.
 	BodyBytes    int64
 	BodyTimeout  time.Duration
@@ -38,7 +40,7 @@ type Config struct {
 // DefaultConfig keeps its state in dir.
 func DefaultConfig(dir string) Config {
 	return Config{
-		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024,
+		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024, SessionsKept: 256,
 		BodyBytes: 8 << 20, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, StallTimeout: 10 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -60,6 +62,7 @@ func (c Config) Validate() error {
 	check(0.01 <= c.CPU && c.CPU <= 4096, "CPU", "0.01..4096", c.CPU)
 	check(0 <= c.LogBytes && c.LogBytes <= 1<<40, "LogBytes", "0..1 TiB", c.LogBytes)
 	check(1 <= c.CommandsKept && c.CommandsKept <= 1<<20, "CommandsKept", "1..1048576", c.CommandsKept)
+	check(1 <= c.SessionsKept && c.SessionsKept <= 1<<16, "SessionsKept", "1..65536", c.SessionsKept)
 	check(1<<10 <= c.BodyBytes && c.BodyBytes <= 1<<30, "BodyBytes", "1 KiB..1 GiB", c.BodyBytes)
 	check(c.BodyTimeout >= time.Millisecond, "BodyTimeout", "1ms or more", c.BodyTimeout)
 	check(c.WriteTimeout >= time.Millisecond, "WriteTimeout", "1ms or more", c.WriteTimeout)

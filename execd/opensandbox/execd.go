@@ -12,6 +12,11 @@ func (f *Facade) execdRoutes() []route {
 		{"DELETE", "/command", f.deleteCommand},
 		{"GET", "/command/status/{id}", f.getCommandStatus},
 		{"GET", "/command/{id}/logs", f.getCommandLogs},
+		{"POST", "/session", f.postSession},
+		{"POST", "/session/{id}/run", f.runSession},
+		{"DELETE", "/session/{id}", f.deleteSession},
+		{"GET", "/metrics", f.getMetrics},
+		{"GET", "/metrics/watch", f.watchMetrics},
 	}, f.filesRoutes())
 }
 

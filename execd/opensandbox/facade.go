@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,8 @@ type Facade struct {
 	life    context.Context
 	die     context.CancelCauseFunc
 	running sync.WaitGroup
+	// starts has a place for each command that is being started.
+	starts chan struct{}
 
 	mu        sync.Mutex // guards what follows; taken before a sandbox's own
 	closed    bool
@@ -38,7 +41,7 @@ func Open(service *execd.Service, c Config) (*Facade, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}}
+	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}, starts: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opensandbox: %w", err)
 	}

@@ -34,8 +34,10 @@ type sandbox struct {
 	end  context.CancelCauseFunc
 
 	// commands and sessions are those of its execd.
-	commands *commands
-	sessions map[string]*session
+	commands  *commands
+	sessions  map[string]*session
+	persisted persisted
+	gauge     gauge
 	// changing is held while its network is changed.
 	changing sync.Mutex
 
