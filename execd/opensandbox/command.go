@@ -216,6 +216,7 @@ func (f *Facade) background(x *exchange, j job) error {
 	f.running.Go(func() {
 		defer leave()
 		reply := f.walk(box.life, j, c, log, func() { close(accepted) })
+		log.end()
 		box.commands.end(c, endingOf(reply, c.interrupted()))
 		ended <- reply
 	})

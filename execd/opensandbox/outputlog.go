@@ -1,6 +1,7 @@
 package opensandbox
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,14 +12,16 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// outputLog is the output of a background command, both streams as they came, in a file without a name: nobody else can open it, and it is gone with its
-// last user. Beyond its limit it keeps nothing.
+// outputLog is the output of a background command, both streams in one, line by line as lines end: in a file without a name, which nobody else can open and
+// which is gone with its last user. Beyond its limit it keeps nothing.
 type outputLog struct {
 	limit int64
 
 	mu   sync.Mutex // guards what follows
 	file *os.File
 	size int64
+	// begun has the line of each stream that has no end yet: another stream's must not be put into it.
+	begun map[string][]byte
 	// cut says that there was more than is kept.
 	cut bool
 }
@@ -29,16 +32,43 @@ func newOutputLog(dir string, limit int64) (*outputLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("log of a command: %w", &os.PathError{Op: "open", Path: dir, Err: err})
 	}
-	return &outputLog{limit: limit, file: os.NewFile(uintptr(fd), "output")}, nil
+	return &outputLog{limit: limit, file: os.NewFile(uintptr(fd), "output"), begun: map[string][]byte{}}, nil
 }
 
 // Decision is of the walk's sink.
 func (l *outputLog) Decision(policy.Decision) {}
 
 // Output keeps a piece.
-func (l *outputLog) Output(_ string, chunk []byte) {
+func (l *outputLog) Output(name string, chunk []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	begun := append(l.begun[name], chunk...)
+	end := bytes.LastIndexByte(begun, '\n') + 1
+	if end == 0 && len(begun) > mostBegun {
+		end = len(begun)
+	}
+	l.append(begun[:end])
+	l.begun[name] = append([]byte(nil), begun[end:]...)
+}
+
+// mostBegun is how much of a line waits for its end.
+const mostBegun = 64 << 10
+
+// end keeps the lines that have no end.
+func (l *outputLog) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, second := l.begun["stdout"], l.begun["stderr"]
+	if len(first) > 0 && len(second) > 0 {
+		first = append(first, '\n')
+	}
+	l.append(first)
+	l.append(second)
+	l.begun = map[string][]byte{}
+}
+
+// append keeps what is within the limit; mu is held.
+func (l *outputLog) append(chunk []byte) {
 	if l.file == nil {
 		return
 	}
