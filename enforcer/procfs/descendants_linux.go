@@ -1,11 +1,13 @@
 package procfs
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Descendants are the children of a process, theirs, and so on: who is there while it reads (/proc/PID/task/TID/children). One who comes meanwhile may be
@@ -29,23 +31,50 @@ func Descendants(pid int) ([]int, error) {
 	return found, nil
 }
 
-// childrenOf reads the list of each thread.
+// childrenOf are the children of a process, none if it has ended.
 func childrenOf(pid int) ([]int, error) {
-	lists, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/[0-9]*/children")
+	process, err := Open(pid)
+	if Gone(err) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
+	defer process.Close()
+	children, err := process.Children()
+	if Gone(err) {
+		return nil, nil
+	}
+	return children, err
+}
+
+// Children are those of all threads, each of which has a list of its own. Those of a thread that ends meanwhile are given to another, and may be missing.
+func (p *Process) Children() ([]int, error) {
 	var all []int
-	for _, list := range lists {
-		data, err := os.ReadFile(list)
+	err := p.each("task", func(dir int, tid int) error {
+		fd, err := open(dir, strconv.Itoa(tid)+"/children", unix.O_RDONLY)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // the thread has ended; or this is a kernel without such lists
+		}
 		if err != nil {
-			continue // the thread has ended: its children are another's
+			return err
+		}
+		data, err := readAll(fd, p.buf)
+		if Gone(err) || err == nil && len(data) == 0 {
+			return nil
+		}
+		if err != nil {
+			return err
 		}
 		children, err := parseChildren(string(data))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", list, err)
-		}
 		all = append(all, children...)
+		return err
+	})
+	if errors.Is(err, unix.ENOENT) {
+		err = os.ErrProcessDone
+	}
+	if err != nil {
+		return nil, fmt.Errorf("children of %d: %w", p.pid, err)
 	}
 	return all, nil
 }

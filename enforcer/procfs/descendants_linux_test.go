@@ -1,10 +1,15 @@
 package procfs
 
 import (
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestParseChildren(t *testing.T) {
@@ -40,4 +45,45 @@ func FuzzChildren(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The children of all threads are found, those of a thread that isn't the first among them, and what has ended has none.
+func TestDescendants(t *testing.T) {
+	var children []int
+	for range 3 {
+		cmd := exec.Command("/bin/sh", "-c", "sleep 60 & echo; wait")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		started := make(chan error)
+		go func() {
+			runtime.LockOSThread() // a thread of its own
+			started <- cmd.Start()
+		}()
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		if _, err := out.Read(make([]byte, 1)); err != nil { // its own child is there
+			t.Fatal(err)
+		}
+		children = append(children, cmd.Process.Pid)
+	}
+	found, err := Descendants(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range children {
+		below, err := Descendants(pid)
+		if err != nil || len(below) != 1 || !slices.Contains(found, pid) || !slices.Contains(found, below[0]) {
+			t.Errorf("%d has %v, %v; all are %v", pid, below, err, found)
+		}
+		for _, grandchild := range below {
+			_ = unix.Kill(grandchild, unix.SIGKILL)
+		}
+	}
+	if none, err := Descendants(1 << 22); err != nil || none != nil {
+		t.Errorf("of nobody: %v, %v", none, err)
+	}
 }
