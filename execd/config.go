@@ -104,6 +104,8 @@ type Config struct {
 	// RecordConnections writes down each connection that ended, not only those that were refused or cut.
 	RecordConnections bool
 
+	// CompileDriver has the driver of Python runs compiled once, by a run of our own after the first one; else each cold run does.
+	CompileDriver bool
 	// Prewarm are the interpreters that wait for a run; none: each run starts its own. Together they take at most PrewarmMemory, and one that doesn't
 	// come to wait within PrewarmTimeout is given up.
 	Prewarm        []Prewarm
@@ -133,7 +135,7 @@ func DefaultConfig(stateDir string) Config {
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
 		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
 		ResolvConf: "/etc/resolv.conf", SandboxConnections: 1024,
-		PrewarmMemory: 512 << 20, PrewarmTimeout: time.Minute,
+		CompileDriver: true, PrewarmMemory: 512 << 20, PrewarmTimeout: time.Minute,
 		AuditSlots: 1, AuditFileBytes: 64 << 20,
 		Logger: slog.New(slog.DiscardHandler),
 	}

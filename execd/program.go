@@ -53,7 +53,7 @@ func (w *walk) newProgram() (*program, error) {
 	r := w.request
 	switch r.Action {
 	case policy.ActionRun:
-		return runProgram(r.Program, w.limit())
+		return runProgram(r.Program, w.limit(), w.service.driver.get)
 	case policy.ActionFile:
 		return fileProgram(r.File, w.box.Plan(), w.decision.Effective.Limits, w.options.transfer)
 	}

@@ -104,13 +104,13 @@ func (r Reply) runExitCode() *int {
 	return r.ExitCode
 }
 
-// runProgram makes an invocation of a run.
-func runProgram(p policy.Program, limit time.Duration) (*program, error) {
+// runProgram makes an invocation of a run. compiled is asked for the driver of one in Python.
+func runProgram(p policy.Program, limit time.Duration, compiled func() python.Compiled) (*program, error) {
 	made := &program{language: p.Language}
 	made.Env, made.Cwd = runEnvironment(p.Language, p.Env), directory(p.Cwd)
 	var err error
 	if p.Language == policy.LanguagePython {
-		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, firstExtra)
+		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, compiled(), firstExtra)
 	} else {
 		var env []string
 		made.Argv, env, made.extra, made.channel, err = script.Invocation(p, firstExtra)

@@ -42,6 +42,7 @@ type Service struct {
 	// interpreters wait for jobs; active counts requests on their way.
 	interpreters *interpreters
 	active       atomic.Int64
+	driver       *compiledDriver
 	// pattern is a sandbox plan as fresh sandboxes of the host's own directories have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
 
@@ -106,6 +107,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 		s.logger.Warn("earlier proofs by probes aren't used", "error", err)
 	}
 	s.interpreters = newInterpreters(s)
+	s.driver = newCompiledDriver(s)
 	s.metrics = newMetrics(s)
 	if err := s.openEngine(ctx); err != nil {
 		return nil, err
@@ -117,6 +119,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	s.chores.Go(s.mendLog)
 	s.chores.Go(s.watchDrift)
 	s.chores.Go(s.egress.write)
+	if c.CompileDriver {
+		s.chores.Go(s.driver.make)
+	}
 	if len(c.Prewarm) > 0 {
 		s.chores.Go(s.interpreters.fill)
 	}

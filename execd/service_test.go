@@ -56,6 +56,7 @@ func testConfig(t testing.TB) Config {
 	c.FirstUID = 400_000 + os.Getpid()%1000*1000 // no other package's tests have these
 	c.UIDs = 1000
 	c.Pool = 0
+	c.CompileDriver = false // a run of its own, at any time
 	hastenPolicy(&c)
 	c.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	return c

@@ -6,6 +6,8 @@
 //	one frame on a pipe ◀──────────────────── the value of _return: JSON, its repr, or why there is none
 //	[ReadResult]: trusts nothing of it
 //
+// The driver may go with its own code as an interpreter has compiled it ([Compiled]), for those of the same kind.
+//
 // Nothing is written into the sandbox's root, and nothing of the program is in argv or the environment, which others may read and the kernel
 // limits. The pipe is close-on-exec from the driver's first line on, so that no program that the code starts holds it. A process that the code
 // forked can't send the value through the driver; one that writes to the descriptor itself forges nothing but its own program's value.

@@ -21,6 +21,8 @@ type interpreter struct {
 	minor int // of 3
 	// ahead has it started before there is a job.
 	ahead bool
+	// compiled is what a run of it gets of the driver besides the text.
+	compiled Compiled
 }
 
 // interpreters finds every CPython from 3.9 on: the one on the path and those of a version manager in the home directory.
@@ -61,17 +63,32 @@ func interpreters(t *testing.T) []interpreter {
 	return found
 }
 
-// eachInterpreter runs a subtest for each, which end after the test's own function.
+// eachInterpreter runs a subtest for each, which end after the test's own function. They have the driver compiled; that the text is as good is shown by
+// what compiles it.
 func eachInterpreter(t *testing.T, test func(t *testing.T, python interpreter)) {
 	all := interpreters(t)
 	ahead := all[0]
 	ahead.ahead = true
 	for _, python := range append(all, ahead) {
+		if !python.ahead {
+			python.compiled = compiledBy(t, python)
+		}
 		t.Run(fmt.Sprintf("3.%d, ahead %t", python.minor, python.ahead), func(t *testing.T) {
 			t.Parallel()
 			test(t, python)
 		})
 	}
+}
+
+// compiledBy has an interpreter compile the driver.
+func compiledBy(t *testing.T, python interpreter) Compiled {
+	t.Helper()
+	got := runProgram(t, python, CompileProgram())
+	compiled, err := ReadCompiled(got.result.Value)
+	if err != nil {
+		t.Fatalf("3.%d: %v; %s", python.minor, err, got.stderr)
+	}
+	return compiled
 }
 
 // ending is how a program ended.
@@ -93,7 +110,7 @@ func runProgramFor(t *testing.T, python interpreter, p policy.Program, limit tim
 	if p.Inputs == nil {
 		p.Inputs = []byte("{}")
 	}
-	argv, extra, result, err := Invocation(p, limit, 3)
+	argv, extra, result, err := Invocation(p, limit, python.compiled, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,19 +18,22 @@ import (
 //go:embed driver.py
 var driver string
 
-// bootstrap executes what descriptor %d holds. It reads by position, so that the descriptor's offset doesn't matter, and closes it: the code
-// gets no descriptor of ours but the result's.
-const bootstrap = "import os;source=os.pread(%d,%d,0);os.close(%[1]d);exec(source);"
+// bootstrap executes what descriptor %[1]d holds: the text of the driver from %[3]d on, or what is compiled of it before. It reads by position, so that
+// the descriptor's offset doesn't matter, and closes it: the code gets no descriptor of ours but the result's.
+const bootstrap = `import os, marshal, _frozen_importlib_external as own
+text = os.pread(%[1]d, %[2]d, 0)
+os.close(%[1]d)
+exec(marshal.loads(text[4:%[3]d]) if text[:4] == own.MAGIC_NUMBER else text[%[3]d:])`
 
 // Invocation is how p is run: the argv, the descriptors that the child gets from extraFrom on, and our end of the result's pipe, for [ReadResult].
-// The caller closes extra once the child has them (the pipe ends only then), and result.
+// The caller closes extra once the child has them (the pipe ends only then), and result. What is compiled of the driver may be none.
 //
 // At limit the driver interrupts the code, which may then hand over what it has. That is no control: whoever waits for the child has a clock of
 // his own, and kills when it goes on. 0: it doesn't.
 //
 // Flags: -I leaves out PYTHON* variables, the user's site directory and the working directory on sys.path; -u writes output through; -X utf8
 // makes text UTF-8 whatever LANG says.
-func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []string, extra []*os.File, result *os.File, err error) {
+func Invocation(p policy.Program, limit time.Duration, compiled Compiled, extraFrom int) (argv []string, extra []*os.File, result *os.File, err error) {
 	if p.Language != policy.LanguagePython {
 		return nil, nil, nil, fmt.Errorf("language %q: only %s has a driver", p.Language, policy.LanguagePython)
 	}
@@ -42,7 +45,7 @@ func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []st
 			argv, extra, result = nil, nil, nil
 		}
 	}()
-	for _, part := range []struct{ name, content string }{{"driver", driver}, {"job", job(p, limit)}} {
+	for _, part := range []struct{ name, content string }{{"driver", compiled.withText(driver)}, {"job", job(p, limit)}} {
 		file, err := Sealed(part.name, part.content)
 		if err != nil {
 			return nil, extra, nil, err
@@ -53,7 +56,7 @@ func Invocation(p policy.Program, limit time.Duration, extraFrom int) (argv []st
 	if err != nil {
 		return nil, extra, nil, err
 	}
-	return command(extraFrom, len(driver)), append(extra, write), result, nil
+	return command(extraFrom, compiled.textAt()+len(driver), compiled.textAt()), append(extra, write), result, nil
 }
 
 // Waiting is an invocation whose interpreter waits for its job: what [WriteJob] writes to job. The rest is as in [Invocation]; job is the caller's
@@ -76,7 +79,7 @@ func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.Fi
 		job.Close()
 		return nil, nil, nil, nil, err
 	}
-	return command(extraFrom, len(driver)), []*os.File{file, read, write}, job, result, nil
+	return command(extraFrom, len(driver), 0), []*os.File{file, read, write}, job, result, nil
 }
 
 // WriteJob hands an interpreter that waits its job over, and closes job. The interpreter reads it whole; one that has died is EPIPE.
@@ -92,10 +95,10 @@ func writeJob(to *os.File, p policy.Program, limit, handed time.Duration) error 
 	return errors.Join(err, to.Close())
 }
 
-// command is the interpreter's argv; the descriptors are driver, of size bytes, job and result.
-func command(extraFrom, size int) []string {
+// command is the interpreter's argv; the descriptors are driver, of size bytes with the text from textAt on, job and result.
+func command(extraFrom, size, textAt int) []string {
 	return []string{
-		"python3", "-I", "-u", "-X", "utf8", "-c", fmt.Sprintf(bootstrap, extraFrom, size),
+		"python3", "-I", "-u", "-X", "utf8", "-c", fmt.Sprintf(bootstrap, extraFrom, size, textAt),
 		strconv.Itoa(extraFrom + 1), strconv.Itoa(extraFrom + 2),
 	}
 }

@@ -11,19 +11,14 @@ def wait(imports, directories):
         os.set_inheritable(descriptor, False)
     for name in imports:
         __import__(name)
+    # The first call makes the classes of package ast, which takes as long as many a job.
+    compile("0", "<string>", "eval")
 
     def ready():
         for directory in directories:
             if os.path.isdir(directory) and os.listdir(directory):
                 raise SystemExit("importing left %s in %s, where a job would find it" % (os.listdir(directory)[:3], directory))
-        # What is there by now isn't looked at by any collection to come, that of the interpreter's end above all: it would touch, and so copy, every page.
-        known = "gc" in sys.modules
-        import gc
-
-        gc.collect()
-        gc.freeze()
-        if not known:
-            del sys.modules["gc"]
+        settle(collect=True)
         os.write(result, b"w")
 
     return ready

@@ -62,7 +62,7 @@ func Ahead(imports, directories []string, extraFrom int) (_ *Waiter, err error) 
 		return nil, err
 	}
 	w.Result, w.Extra = result, append(w.Extra, write)
-	w.Argv = command(extraFrom, len(text))
+	w.Argv = command(extraFrom, len(text), 0)
 	return w, nil
 }
 
