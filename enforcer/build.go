@@ -35,7 +35,8 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	b := &builder{decision: d, host: h, sandbox: s}
 	b.plan = Plan{
 		Tier: h.Tier(), Securebits: allSecurebits, DropBounding: true, LastCapability: h.LastCapability, Umask: umask,
-		Landlock: landlock.For(h.LandlockABI, b.landlockRules(), nil),
+		WritableRoot: s.WritableRoot(),
+		Landlock:     landlock.For(h.LandlockABI, b.landlockRules(), nil),
 	}
 	for _, step := range []func() error{b.refuse, b.network, b.identity, b.tree, b.limits} {
 		if err := step(); err != nil {
@@ -72,6 +73,9 @@ func (b *builder) refuse() error {
 		return &RefusedError{Field: context + "privileged", Message: "a privileged process can't be confined", HowTo: "set it to false"}
 	case set(c.AllowPrivilegeEscalation):
 		return &RefusedError{Field: context + "allowPrivilegeEscalation", Message: "every child has no_new_privs, which seccomp and Landlock stand on", HowTo: "set it to false"}
+	case (c.ReadOnlyRootFilesystem == nil || *c.ReadOnlyRootFilesystem) && b.sandbox.WritableRoot() && b.host.LandlockABI == 0:
+		return &RefusedError{Field: context + "readOnlyRootFilesystem", Message: "this sandbox was made with a root that can be written, and without Landlock one exec of it can't be kept from that",
+			HowTo: "set it to false, make the sandbox with a read-only root, or take a kernel with Landlock"}
 	case c.ReadOnlyRootFilesystem != nil && !*c.ReadOnlyRootFilesystem && b.sandbox.Image != "" && !b.sandbox.WritableRoot():
 		return &RefusedError{Field: context + "readOnlyRootFilesystem", Message: "this sandbox was made with a read-only root",
 			HowTo: "make the sandbox with readOnlyRootFilesystem false, or leave it out here"}

@@ -58,6 +58,9 @@ type Plan struct {
 	SetIDs    bool `json:"setIds"`
 	SetGroups bool `json:"setGroups"`
 
+	// WritableRoot says that the sandbox's root is an image's and takes what is written; whether this exec may is in Landlock's rules.
+	WritableRoot bool `json:"writableRoot,omitzero"`
+
 	Umask   int      `json:"umask"`
 	RLimits []RLimit `json:"rlimits"`
 

@@ -101,6 +101,9 @@ func (p *proofs) open(path string, h enforcer.Host) error {
 // use remembers that a plan is in use, and gives the row of its proof, if there is one.
 func (p *proofs) use(plan enforcer.Plan, root rootSpec) (policy.Row, bool) {
 	digest := plan.ConfinementDigest()
+	if !plan.WritableRoot { // then it confines alike in every root, and the host's own is always there
+		root = rootSpec{}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remember(usedPlan{digest, plan, root})

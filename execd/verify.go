@@ -173,7 +173,7 @@ func (v *verification) probe(ctx context.Context, named string, boxes []*sandbox
 	}
 	if open, there := s.relayPlan(ctx, box); err == nil && there {
 		digest := open.ConfinementDigest()
-		plans[digest] = usedPlan{digest, open, rootSpec{}}
+		plans[digest] = usedPlan{digest, open, box.root}
 	}
 	for digest, plan := range plans {
 		proof, err := s.proveFresh(ctx, plan.plan, plan.root)
