@@ -36,7 +36,7 @@ func (s *Service) routes() []route {
 	metrics := promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{})
 	return []route{
 		{"POST", "/v1/exec", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postExec},
-		{"POST", "/v1/run", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503}, s.postRun},
+		{"POST", "/v1/run", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503, 507}, s.postRun},
 		{"POST", "/v1/decide", nil, []int{200, 413, 429, 503}, s.postDecide},
 		{"POST", "/v1/verify", []string{"rows"}, []int{200, 404, 409, 413, 429, 503}, s.postVerify},
 		{"GET", "/v1/status", nil, []int{200}, s.getStatus},

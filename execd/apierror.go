@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -58,7 +59,7 @@ var statuses = map[string]int{
 	"READ_ONLY":       http.StatusForbidden,
 	"CHANGED":         http.StatusConflict,
 	"RANGE":           http.StatusRequestedRangeNotSatisfiable,
-	"NO_SPACE":        http.StatusInsufficientStorage,
+	"NO_SPACE":        http.StatusInsufficientStorage, // of a run with long inputs as well
 	"NO_INODES":       http.StatusInsufficientStorage,
 	"QUOTA":           http.StatusInsufficientStorage,
 }
@@ -79,11 +80,18 @@ func asError(err error) *Error {
 	var known *Error
 	var field *policy.FieldError
 	var mismatch *mismatchError
+	var long *policy.TooLongError
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &field):
 		return badField(field.Field, sentence(field))
+	case errors.As(err, &long):
+		e := errorOf("TOO_LARGE", tooLong(long))
+		e.Field = long.Field
+		return e
+	case errors.Is(err, spool.ErrNoSpace):
+		return errorOf("NO_SPACE", sentence(err))
 	case errors.Is(err, ErrNoSandbox):
 		e := errorOf("NOT_FOUND", err.Error())
 		e.Field = "sandbox"
@@ -92,7 +100,7 @@ func asError(err error) *Error {
 		return errorOf("MISMATCH", sentence(err))
 	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted), errors.Is(err, errShut):
 		return errorOf("CONFLICT", err.Error())
-	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany):
+	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany), errors.Is(err, spool.ErrFull):
 		e := errorOf("BUSY", err.Error())
 		e.RetryAfterSeconds = 1
 		return e
@@ -100,6 +108,15 @@ func asError(err error) *Error {
 		return errorOf("NOT_READY", err.Error())
 	}
 	return errorOf("INTERNAL", sentence(err))
+}
+
+// tooLong says which limit it is, and what changes it.
+func tooLong(err *policy.TooLongError) string {
+	flag := "--body-bytes"
+	if err.Field == "inputs" {
+		flag = "--input-bytes"
+	}
+	return err.Error() + "; serve " + flag + " gives more"
 }
 
 // fail answers an error, unless an answer has begun: then the connection is cut, so that what was sent can't be taken for a whole answer.

@@ -13,29 +13,36 @@ import (
 
 // body reads a JSON body within its bounds of size, time and memory. Memory is reserved before a byte is read, and is the request's until [exchange.parsed]
 // gives most of it back, or the exchange ends.
-func (s *Service) body(x *exchange) ([]byte, error) {
+func (s *Service) body(x *exchange) (data []byte, err error) {
+	err = s.reading(x, func() (err error) {
+		if data, err = x.readBody(s.config.BodyBytes); err == nil {
+			err = x.expects(data)
+		}
+		return err
+	})
+	return data, err
+}
+
+// reading has a JSON body read, in the time that it has.
+func (s *Service) reading(x *exchange, read func() error) error {
 	kind, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return nil, badField("Content-Type", fmt.Sprintf("%q: want application/json", x.r.Header.Get("Content-Type")))
+		return badField("Content-Type", fmt.Sprintf("%q: want application/json", x.r.Header.Get("Content-Type")))
 	}
 	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, badField("Content-Encoding", fmt.Sprintf("%q: want none", encoding))
+		return badField("Content-Encoding", fmt.Sprintf("%q: want none", encoding))
 	}
 	connection := http.NewResponseController(x.w)
 	if err := connection.SetReadDeadline(time.Now().Add(s.config.BodyTimeout)); err != nil {
-		return nil, err
+		return err
 	}
 	x.held.budget = s.bodies
-	data, err := x.readBody(s.config.BodyBytes)
-	if err == nil {
-		err = x.expects(data)
-	}
-	if err != nil {
+	if err := read(); err != nil {
 		x.w.Header().Set("Connection", "close") // what still comes isn't wanted
-		return nil, err
+		return err
 	}
 	// Without this the deadline would end the request's context in the middle of an exec.
-	return data, connection.SetReadDeadline(time.Time{})
+	return connection.SetReadDeadline(time.Time{})
 }
 
 // readBody reads at most so many bytes.

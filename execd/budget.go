@@ -95,15 +95,21 @@ func (s *share) end() {
 	}
 }
 
-// outputStreams is how many streams of an exec are kept: its two, and the value of a run.
-const outputStreams = 3
+// outputStreams is how many streams of an exec are kept. valueMemory is for the value of a run, as long as that is in memory, and for what moves it when it
+// is in a file, whatever its length.
+const (
+	outputStreams = 2
+	valueMemory   = 1 << 20
+)
 
 // outputShare is what the output of a request may take: all there is, for one that may take more.
-func (b *budget) outputShare(limit int64) int64 { return min(outputStreams*outputWeight*limit, b.most) }
+func (b *budget) outputShare(limit int64) int64 {
+	return min(outputStreams*outputWeight*limit+valueMemory, b.most)
+}
 
 // holds says whether there is room for the output of a request at all.
 func (b *budget) holds(limit int64) error {
-	if most := b.most / (outputStreams * outputWeight); limit > most {
+	if most := (b.most - valueMemory) / (outputStreams * outputWeight); limit > most {
 		return &deniedError{[]policy.Reason{{
 			Rule: "host.output", Field: "limits.outputBytes",
 			Message: fmt.Sprintf("this daemon has memory for outputBytes up to %d, not for %d; serve --output-memory gives it more", most, limit),

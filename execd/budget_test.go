@@ -36,7 +36,7 @@ func TestBudget(t *testing.T) {
 // TestQueueWaitsForMemory: who would keep more output than there is memory for waits as for a place, and gives nothing back that it hasn't got.
 func TestQueueWaitsForMemory(t *testing.T) {
 	c := queueConfig(3, 3, time.Minute)
-	c.OutputMemory = 100 * outputStreams * outputWeight
+	c.OutputMemory = valueMemory + 100*outputStreams*outputWeight
 	q := newQueue(c)
 	enter := func() *ticket {
 		ticket, err := q.enter()

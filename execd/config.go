@@ -45,8 +45,8 @@ type Config struct {
 	MaxWaiting   int
 	QueueTimeout time.Duration
 	// RequestMemory bounds the memory of requests that are here, running or waiting: a body counts thrice while it comes, and what its members make when
-	// it is parsed. OutputMemory bounds that of output which is kept for answers: each request that runs has its limits.outputBytes nine times reserved
-	// (three streams, three times each), and waits for that as for a place.
+	// it is parsed. OutputMemory bounds that of output which is kept for answers: each request that runs has its limits.outputBytes six times reserved
+	// (two streams, three times each), and a mebibyte for its value, and waits for that as for a place.
 	RequestMemory int64
 	OutputMemory  int64
 	// MaxConnections may be open at once; 0: twice the requests that may run and wait, and at least 1024. One more is answered 429 at once.
@@ -78,9 +78,14 @@ type Config struct {
 	RecordTimeout   time.Duration
 	KillTimeout     time.Duration
 
+	// InputBytes bounds the inputs of a run, ValueBytes its value, and SpoolBytes what all of both have of the disk together: beyond a quarter of a mebibyte
+	// each is in a file of StateDir that has no name.
+	InputBytes int64
+	ValueBytes int64
+	SpoolBytes int64
 	// FileBytes bounds the content of a file operation.
 	FileBytes int64
-	// BodyBytes bounds a request's body; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
+	// BodyBytes bounds a request's body, but for the inputs of a run; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
 	// write of an answer, StopTimeout a graceful stop.
 	BodyBytes     int64
 	HeaderTimeout time.Duration
@@ -131,6 +136,7 @@ func DefaultConfig(stateDir string) Config {
 		ClaimFile:       "/run/sandboxd.ids", // not in the directory of the socket, which has a mode of its own
 		DecisionTimeout: time.Second, GateTimeout: 10 * time.Second, SandboxTimeout: 10 * time.Second,
 		RecordTimeout: 10 * time.Second, KillTimeout: 10 * time.Second,
+		InputBytes: 256 << 20, ValueBytes: 256 << 20, SpoolBytes: 4 << 30,
 		FileBytes: 64 << 20, BodyBytes: 8 << 20, HeaderTimeout: 10 * time.Second, BodyTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
 		WriteTimeout: 30 * time.Second, StopTimeout: 20 * time.Second,
 		DriftInterval: 10 * time.Second, OnDrift: DriftKill, ProbeInterval: 10 * time.Minute,
@@ -184,8 +190,11 @@ func (c Config) Validate() error {
 	between("UIDs", int64(c.UIDs), 2, math.MaxInt32-int64(c.FirstUID))
 	between("FileBytes", c.FileBytes, 1, 1<<34)
 	between("BodyBytes", c.BodyBytes, 1024, 1<<30)
+	between("InputBytes", c.InputBytes, 1, 1<<40)
+	between("ValueBytes", c.ValueBytes, 1, 1<<40)
+	between("SpoolBytes", c.SpoolBytes, max(c.InputBytes, c.ValueBytes), 1<<50) // else one that is allowed would never fit
 	between("RequestMemory", c.RequestMemory, bodyWeight*c.BodyBytes, 1<<40)
-	between("OutputMemory", c.OutputMemory, 1<<20, 1<<40)
+	between("OutputMemory", c.OutputMemory, 2*valueMemory, 1<<40)
 	between("AuditSlots", int64(c.AuditSlots), 1, 4096)
 	between("AuditFileBytes", c.AuditFileBytes, 1<<16, 1<<40)
 	between("MaxConnections", int64(c.MaxConnections), 0, 1<<20)

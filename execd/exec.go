@@ -139,7 +139,7 @@ func (w *walk) prepare() (err error) {
 	})
 	w.left = errors.Is(err, runner.ErrLeft)
 	if err == nil {
-		w.program.handed(w.decision.Effective.Limits.OutputBytes)
+		w.program.handed(w.mostValue())
 	}
 	return err
 }
@@ -224,6 +224,9 @@ func (w *walk) release() error {
 	}
 	w.interruptAtLimit()
 	w.interruptWhenAsked()
+	if w.program.job != nil {
+		w.program.hand(w.writeJob)
+	}
 	if w.options.transfer != nil {
 		w.options.transfer.start()
 	}

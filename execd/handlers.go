@@ -5,18 +5,47 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
 // ndjson is the media type of a stream of events.
 const ndjson = "application/x-ndjson"
 
-func (s *Service) postExec(x *exchange) error { return s.start(x, ParseExec) }
+// asked is what the body of an exec or a run asks for.
+type asked struct {
+	request policy.Request
+	options policy.ExecOptions
+	// inputs are those of a run that are too long for memory, else nil.
+	inputs *spool.Text
+}
 
-func (s *Service) postRun(x *exchange) error { return s.start(x, ParseRun) }
+func (s *Service) postExec(x *exchange) error {
+	return s.start(x, func() (asked, error) { return s.shortBody(x, ParseExec) })
+}
+
+func (s *Service) postRun(x *exchange) error {
+	return s.start(x, func() (asked, error) {
+		if 0 <= x.r.ContentLength && x.r.ContentLength <= spool.InMemory {
+			return s.shortBody(x, ParseRun)
+		}
+		return s.longBody(x)
+	})
+}
+
+// shortBody reads a body whole.
+func (s *Service) shortBody(x *exchange, parse func([]byte) (policy.Request, policy.ExecOptions, error)) (a asked, err error) {
+	data, err := s.body(x)
+	if err != nil {
+		return a, err
+	}
+	a.request, a.options, err = parse(data)
+	x.parsed(len(data))
+	return a, err
+}
 
 // start is exec and run: a place in the queue before the body is read, so that what waits costs little; then the walk.
-func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.ExecOptions, error)) error {
+func (s *Service) start(x *exchange, read func() (asked, error)) error {
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -29,15 +58,12 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 	if err != nil {
 		return err
 	}
-	data, err := s.body(x)
+	body, err := read()
 	if err != nil {
 		return err
 	}
-	request, wanted, err := parse(data)
-	x.parsed(len(data))
-	if err != nil {
-		return err
-	}
+	defer body.close()
+	request, wanted := body.request, body.options
 	if err := s.queue.outputs.inlines(wanted.InlineOutputs); err != nil {
 		return err
 	}
@@ -56,14 +82,18 @@ func (s *Service) start(x *exchange, parse func([]byte) (policy.Request, policy.
 		return err
 	}
 	options := OptionsOf(wanted, rows)
+	options.Inputs, options.LongValue = body.inputs, true
 	if !wanted.Stream && !strings.Contains(x.r.Header.Get("Accept"), ndjson) {
 		reply := s.Exec(ctx, request, options)
+		defer reply.Close()
 		x.answer(statusOf(reply.Outcome), reply)
 		return nil
 	}
 	stream := newStream(x.w, s.config.WriteTimeout, cancel)
 	options.Sink = stream
-	stream.finish(s.Exec(ctx, request, options))
+	reply := s.Exec(ctx, request, options)
+	defer reply.Close()
+	stream.finish(reply)
 	return nil
 }
 

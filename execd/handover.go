@@ -104,7 +104,7 @@ func (w *walk) agrees(a *waiter) error {
 // warmProgram is what the interpreter is in already.
 func (w *walk) warmProgram() *program {
 	io := w.waiter.io
-	made := &program{channel: io.Result, waiter: io, language: policy.LanguagePython}
+	made := &program{channel: io.Result, job: io.Job, language: policy.LanguagePython}
 	made.Argv, made.Env, made.Cwd, made.Extra = io.Argv, runEnvironment(policy.LanguagePython, nil), workDir, len(io.Extra)
 	return made
 }
@@ -120,8 +120,8 @@ func (w *walk) handOver() error {
 		return fmt.Errorf("hand-over: %w", err)
 	}
 	w.released = true
-	w.program.handed(limits.OutputBytes)
-	w.program.hand(w.request.Program, w.limit())
+	w.program.handed(w.mostValue())
+	w.program.hand(func(*os.File) error { return w.waiter.io.Hand(w.request.Program, w.inputs(), w.limit()) })
 	w.interruptAtLimit()
 	fault("walk.released")
 	w.service.running.add(w)
@@ -130,15 +130,6 @@ func (w *walk) handOver() error {
 		w.child.Kill()
 	}
 	return nil
-}
-
-// hand writes the job for as long as the interpreter reads it. It is no error when that ends early: what came of it is for the wait to say.
-func (p *program) hand(job policy.Program, limit time.Duration) {
-	p.handing = make(chan struct{})
-	go func() {
-		defer close(p.handing)
-		_ = p.waiter.Hand(job, limit)
-	}()
 }
 
 // idle waits until no request is on its way, for a while: what is started ahead has time, and requests have none.

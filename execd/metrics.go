@@ -80,6 +80,7 @@ func newMetrics(s *Service) *metrics {
 		gauge("sandboxd_running", "Requests that run.", func() float64 { return float64(s.queue.running()) }),
 		gauge("sandboxd_waiting", "Requests that wait for a place.", func() float64 { return float64(s.queue.waiting.Load()) }),
 		gauge("sandboxd_request_memory_bytes", "Memory that is reserved for requests.", func() float64 { return float64(s.bodies.held.Load()) }),
+		gauge("sandboxd_spool_bytes", "Disk that long inputs and values have.", func() float64 { return float64(s.spool.Held()) }),
 		gauge("sandboxd_output_memory_bytes", "Memory that is reserved for output.", func() float64 { return float64(s.queue.outputs.held.Load()) }),
 		gauge("sandboxd_sandboxes_ready", "Fresh sandboxes in the pool.", func() float64 { ready, _, _, _ := s.sandboxes.count(); return float64(ready) }),
 		gauge("sandboxd_sandboxes_kept", "Sandboxes that callers made.", func() float64 { _, kept, _, _ := s.sandboxes.count(); return float64(kept) }),

@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -30,6 +31,11 @@ type Options struct {
 	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
 	Interrupt      <-chan struct{}
 	InterruptGrace time.Duration
+	// Inputs are those of a request whose program has none but their Bulk; they are the caller's to close, after the walk.
+	Inputs *spool.Text
+	// LongValue says that the caller takes a value which is too long for memory ([Reply.Value]), and closes the reply. For others a value is bounded by
+	// limits.outputBytes, and for these by Config.ValueBytes.
+	LongValue bool
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
 	// transfer is the content of a file operation.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
-	"github.com/sandboxd/sandboxd/runner/python"
 )
 
 // workDir is where a command starts unless it says otherwise, and its home.
@@ -37,8 +36,9 @@ type program struct {
 	value   *result
 	// language is a run's.
 	language string
-	// waiter is the interpreter that was started ahead; handing ends when its job is written, or isn't any more.
-	waiter  *python.Waiter
+	// job is our end of the pipe that the job comes by, to an interpreter that was started ahead or for inputs that are too long for memory; nil for a job
+	// that the child has already. handing ends when it is written, or isn't any more.
+	job     *os.File
 	handing chan struct{}
 }
 
@@ -66,19 +66,28 @@ func (w *walk) newProgram() (*program, error) {
 }
 
 // handed says that the child has its descriptors, and begins to read its value. Our copies are closed: the channel ends when the child's do.
-func (p *program) handed(limit int64) {
+func (p *program) handed(most mostValue) {
 	p.closeExtra()
 	if p.channel != nil {
-		p.value = readResult(p.language, p.channel, limit)
+		p.value = readResult(p.language, p.channel, most)
 		p.channel = nil
 	}
+}
+
+// hand writes the job for as long as the child reads it. It is no error when that ends early: what came of it is for the wait to say.
+func (p *program) hand(write func(job *os.File) error) {
+	p.handing = make(chan struct{})
+	go func() {
+		defer close(p.handing)
+		_ = write(p.job)
+	}()
 }
 
 // close closes what is ours of it.
 func (p *program) close() {
 	p.closeExtra()
-	if p.waiter != nil {
-		p.waiter.Job.Close()
+	if p.job != nil {
+		p.job.Close()
 		if p.handing != nil {
 			<-p.handing
 		}

@@ -51,6 +51,8 @@ type Reply struct {
 	ReturnValueReason string `json:"returnValueReason,omitempty"`
 	// pythonValue is the value of a run as Python wrote it.
 	pythonValue []byte
+	// value has the value when it is too long for memory, and ReturnValue nothing: only for who asked for that ([Options.LongValue]).
+	value *Value
 
 	// Outputs are the files that a run has left; nil where there are none.
 	Outputs *Outputs `json:"outputs,omitzero"`
@@ -120,8 +122,14 @@ type Evidence struct {
 // wire is how answers become JSON: a value of a program goes out as it came, also where its keys repeat or its surrogates stand alone.
 var wire = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 
-// Encode is the reply's JSON, as the API has it.
+// Encode is the reply's JSON, as the API has it, but for a long value.
 func (r Reply) Encode() ([]byte, error) { return json.Marshal(r, wire) }
+
+// Value is the value when it is too long for memory, else nil.
+func (r Reply) Value() *Value { return r.value }
+
+// Close gives up a long value.
+func (r Reply) Close() { r.value.Close() }
 
 // because says why in the reply's own words.
 func (r Reply) because(err error) Reply {

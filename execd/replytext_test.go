@@ -38,7 +38,9 @@ func TestReplyText(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got strings.Builder
-		text.pieces(func(piece []byte) { got.Write(piece) })
+		if err := text.pieces(func(piece []byte) error { got.Write(piece); return nil }); err != nil || text.size() != int64(got.Len()) {
+			t.Fatalf("%d bytes, %d were said: %v", got.Len(), text.size(), err)
+		}
 		if got.String() != string(want)+"\n" {
 			t.Fatalf("%.300q\nwant\n%.300q", got.String(), want)
 		}

@@ -1,9 +1,12 @@
 package execd
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"time"
 
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner"
 	"github.com/sandboxd/sandboxd/runner/python"
@@ -17,12 +20,33 @@ const resultGrace = time.Second
 type result struct {
 	file *os.File
 	read chan python.Result
+	// text is where a long value is written to; nil: none may be long.
+	text *spool.Text
 }
 
-// readResult begins to read; at most limit bytes of value are kept.
-func readResult(language string, file *os.File, limit int64) *result {
+// mostValue is how long a value may be, and where one goes that is too long for memory; nil: it may not be.
+type mostValue struct {
+	bytes int64
+	store *spool.Store
+}
+
+// mostValue: who takes long values closes what they are in; for anybody else the limit is that of output.
+func (w *walk) mostValue() mostValue {
+	if w.options.LongValue {
+		return mostValue{w.service.config.ValueBytes, w.service.spool}
+	}
+	return mostValue{w.decision.Effective.Limits.OutputBytes, nil}
+}
+
+// readResult begins to read.
+func readResult(language string, file *os.File, most mostValue) *result {
 	r := &result{file: file, read: make(chan python.Result, 1)}
-	go func() { r.read <- script.ReadResult(language, file, limit) }()
+	if most.store == nil {
+		go func() { r.read <- script.ReadResult(language, file, most.bytes) }()
+		return r
+	}
+	r.text = most.store.Text()
+	go func() { r.read <- script.ReadLong(language, file, most.bytes, spool.InMemory, r.text) }()
 	return r
 }
 
@@ -44,6 +68,9 @@ func (r *result) value(treeEmpty bool) python.Result {
 func (r *result) close() {
 	r.file.Close()
 	<-r.read
+	if r.text != nil {
+		r.text.Close()
+	}
 }
 
 // returnValue puts in the value of a run, or the one that the result marker has, which is then no longer in stdout.
@@ -53,6 +80,10 @@ func (w *walk) returnValue(reply *Reply, exit runner.Exit) {
 		value := w.program.value.value(exit.TreeEmpty)
 		reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason = value.Value, value.How, value.Reason
 		reply.pythonValue = value.Text
+		if value.Long != nil {
+			w.value = &Value{w.program.value.text, *value.Long}
+			reply.value, w.program.value.text = w.value, nil
+		}
 	case w.options.ResultMarker:
 		takeMarker(reply, exit)
 	}
@@ -109,13 +140,35 @@ func runProgram(p policy.Program, limit time.Duration, compiled func() python.Co
 	made := &program{language: p.Language}
 	made.Env, made.Cwd = runEnvironment(p.Language, p.Env), directory(p.Cwd)
 	var err error
-	if p.Language == policy.LanguagePython {
-		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, compiled(), firstExtra)
-	} else {
+	switch {
+	case p.Language != policy.LanguagePython:
 		var env []string
-		made.Argv, env, made.extra, made.channel, err = script.Invocation(p, firstExtra)
+		made.Argv, env, made.extra, made.job, made.channel, err = script.Invocation(p, firstExtra)
 		made.Env = append(made.Env, env...)
+	case p.Bulk != nil:
+		var io *python.Waiter
+		if io, err = python.Piped(firstExtra); err == nil {
+			made.Argv, made.extra, made.job, made.channel = io.Argv, io.Extra, io.Job, io.Result
+		}
+	default:
+		made.Argv, made.extra, made.channel, err = python.Invocation(p, limit, compiled(), firstExtra)
 	}
 	made.Extra = len(made.extra)
 	return made, err
+}
+
+// inputs are those of a run, wherever they are.
+func (w *walk) inputs() io.Reader {
+	if text := w.options.Inputs; text != nil {
+		return text.Reader(0, text.Len())
+	}
+	return bytes.NewReader(w.request.Program.Inputs)
+}
+
+// writeJob hands a program the inputs that are too long for memory. Its time runs already: what it waits for them is its own.
+func (w *walk) writeJob(job *os.File) error {
+	if w.program.language != policy.LanguagePython {
+		return script.WriteJob(job, w.request.Program, w.inputs())
+	}
+	return python.WriteJobFrom(job, w.request.Program, w.inputs(), w.limit())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
 	"github.com/sandboxd/sandboxd/execd/audit"
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy/engine"
 	"github.com/sandboxd/sandboxd/rego"
 	"github.com/sandboxd/sandboxd/runner"
@@ -34,7 +35,9 @@ type Service struct {
 	images    *images
 	queue     *queue
 	// bodies bounds the memory of requests on their way in.
-	bodies  *budget
+	bodies *budget
+	// spool has the inputs and values that are too long for memory.
+	spool   *spool.Store
 	metrics *metrics
 	running running
 	egress  *egress
@@ -89,6 +92,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	}
 	s.queue = newQueue(c)
 	s.bodies = newBudget(c.RequestMemory, "the requests that are here take as much memory as this daemon allows")
+	if s.spool, err = spool.New(filepath.Join(c.StateDir, "spool"), c.SpoolBytes); err != nil {
+		return nil, err
+	}
 	s.images = newImages(c)
 	if err := s.images.importAll(ctx, c); err != nil {
 		return nil, err

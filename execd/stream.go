@@ -54,6 +54,8 @@ type queued struct {
 	event  Event
 	output string
 	data   []byte
+	// value is that of the event, when it is long.
+	value *Value
 }
 
 // A program that writes byte by byte to a client that doesn't read must not cost an event for each: from mostPieces on, a piece joins the newest
@@ -132,9 +134,8 @@ func (s *stream) finish(reply Reply) {
 		}
 	}
 	if reply.ReturnValueHow != "" {
-		s.add(Event{
-			Event: "result", ReturnValue: reply.ReturnValue, ReturnValueHow: reply.ReturnValueHow, ReturnValueReason: reply.ReturnValueReason,
-		})
+		result := Event{Event: "result", ReturnValue: reply.ReturnValue, ReturnValueHow: reply.ReturnValueHow, ReturnValueReason: reply.ReturnValueReason}
+		s.queue = append(s.queue, queued{event: result, value: reply.value})
 	}
 	reply.Stdout, reply.StdoutBase64, reply.Stderr, reply.StderrBase64 = nil, nil, nil, nil
 	if s.status == 0 {
@@ -189,14 +190,28 @@ func (s *stream) writeEvents(connection *http.ResponseController, events []queue
 		if waiting.output != "" {
 			event = outputEvent(waiting.output, waiting.data)
 		}
-		line, err := json.Marshal(event, wire)
+		line, err := lineOf(event, waiting.value)
 		if err != nil {
 			return err
 		}
 		_ = connection.SetWriteDeadline(time.Now().Add(s.bound)) // a recorder in a test has none
-		if _, err := s.out.Write(append(line, '\n')); err != nil {
+		if err := line.pieces(paced(s.out, s.bound)); err != nil {
 			return err
 		}
 	}
 	return connection.Flush()
+}
+
+// lineOf is an event's line; value is what it has of a long one.
+func lineOf(event Event, value *Value) (t replyText, err error) {
+	var names []string
+	if value != nil {
+		names, t.inserts = []string{`"returnValue":`}, []insert{{value: value}}
+		event.ReturnValue = standIn
+	}
+	line, err := json.Marshal(event, wire)
+	if err == nil {
+		t.cut(line, names)
+	}
+	return t, err
 }

@@ -43,6 +43,8 @@ type walk struct {
 	verdict  policy.Verdict
 	digested digested
 	sequence int64
+	// value is the reply's, when it is a long one.
+	value *Value
 
 	// released says that untrusted code may have run. From then on the clock runs: it ends with errDeadline, or when ctx does.
 	released  bool
@@ -152,6 +154,7 @@ func (w *walk) recover(reply *Reply) {
 	if cause == nil {
 		return
 	}
+	w.value.Close() // the reply that has it is lost
 	w.service.logger.Error("bug: panic in a walk; please report this", "exec", w.id, "panic", cause, "stack", string(debug.Stack()))
 	*reply = w.fail(fmt.Errorf("internal error; please report this: %v", cause))
 }

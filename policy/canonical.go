@@ -11,8 +11,8 @@ import (
 )
 
 // Canonical is v as JSON in the one form that two equal values share: contexts, networks and limits in their Defaulted form, sets sorted, keys
-// sorted, no white space, numbers and strings as RFC 8785 writes them (but integers exact). Nil lists and maps are the empty ones. Raw JSON text
-// (the inputs of a program) stands in it as a string, exactly as it came.
+// sorted, no white space, numbers and strings as RFC 8785 writes them (but integers exact). Nil lists and maps are the empty ones. The
+// inputs of a program stand in it by length and digest of the text that came, since they may be too long to be in memory.
 //
 // v is a Request, SecurityContext, NetworkSpec, Limits, Command, Program, Decision, Effective or Verdict, or another value that JSON can hold, such
 // as a plan. A value that it can't hold is a mistake in the caller and panics.
@@ -87,7 +87,8 @@ func canonicalForm(v any) any {
 	case Limits:
 		return v.Defaulted()
 	case Program:
-		return canonicalProgram{v.Language, v.Code, string(v.Inputs), v.Env, v.Cwd}
+		inputs := v.InputsBulk()
+		return canonicalProgram{v.Language, v.Code, canonicalBulk{inputs.Bytes, inputs.Digest()}, v.Env, v.Cwd}
 	case Effective:
 		return v.canonical()
 	case Decision:
@@ -121,9 +122,14 @@ type canonicalRequest struct {
 type canonicalProgram struct {
 	Language string            `json:"language"`
 	Code     string            `json:"code"`
-	Inputs   string            `json:"inputs"`
+	Inputs   canonicalBulk     `json:"inputs"`
 	Env      map[string]string `json:"env"`
 	Cwd      string            `json:"cwd"`
+}
+
+type canonicalBulk struct {
+	Bytes  int64  `json:"bytes"`
+	Digest string `json:"digest"`
 }
 
 type canonicalDecision struct {

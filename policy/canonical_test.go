@@ -25,7 +25,7 @@ func TestCanonical(t *testing.T) {
 		{Limits{TimeoutSeconds: 0.1, CPU: 1.5, CPUSeconds: 2}, `{"cpu":1.5,"cpuSeconds":2,"openFiles":1024,"outputBytes":1048576,"pids":512,"timeoutSeconds":0.1}`},
 		{Command{Argv: []string{"a"}, Env: map[string]string{"B": "é", "A": "<"}, Stdin: []byte{0xff}}, `{"argv":["a"],"cwd":"","env":{"A":"<","B":"é"},"stdin":"/w=="}`},
 		{Command{}, `{"argv":[],"cwd":"","env":{},"stdin":""}`},
-		{Program{Inputs: jsontext.Value(`{"a":1,"a":"\ud800"}`)}, `{"code":"","cwd":"","env":{},"inputs":"{\"a\":1,\"a\":\"\\ud800\"}","language":""}`},
+		{Program{Inputs: jsontext.Value(`{"a":1,"a":"\ud800"}`)}, `{"code":"","cwd":"","env":{},"inputs":{"bytes":20,"digest":"sha256:01094dd074f47723a1dfef41d32a13dd1cd59914b8f1ada367e1a1cb99295f3c"},"language":""}`},
 		{Decision{Accept: []string{"b", "a", "b"}, Reasons: []Reason{{Rule: "r", Change: &Change{Op: "set", Field: "f", Value: jsontext.Value(`1`)}}}},
 			`{"accept":["a","b"],"allow":false,"effective":{"limits":{"openFiles":1024,"outputBytes":1048576,"pids":512,"timeoutSeconds":60},"network":{"defaultAction":"deny"},` +
 				`"onOutputLimit":"","securityContext":` + string(Canonical(SecurityContext{})) + `},"id":"","labels":{},"reasons":[{"change":{"field":"f","op":"set","value":"1"},"field":"","message":"","rule":"r"}],"revision":""}`},
@@ -75,6 +75,7 @@ func TestDigestOfRequest(t *testing.T) {
 		func(r *Request) { r.Program.Language = "x" },
 		func(r *Request) { r.Program.Inputs = jsontext.Value("{}") },
 		func(r *Request) { r.Program.Inputs = jsontext.Value("{ }") },
+		func(r *Request) { r.Program.Bulk = new(BulkOf([]byte("{  }"))) },
 		func(r *Request) { r.Program.Env = map[string]string{"A": ""} },
 		func(r *Request) { r.Program.Cwd = "/" },
 	} {

@@ -77,7 +77,12 @@ func (w *writer) program(p Program) {
 	w.text("code", p.Code)
 	w.text("cwd", p.Cwd)
 	w.environment("env", p.Env)
-	w.text("inputs", string(p.Inputs))
+	inputs := p.InputsBulk()
+	w.name("inputs")
+	w.open()
+	w.number("bytes", inputs.Bytes)
+	w.text("digest", inputs.Digest())
+	w.close()
 	w.text("language", p.Language)
 	w.close()
 }

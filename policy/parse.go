@@ -127,11 +127,16 @@ func ParseExec(data []byte) (Request, ExecOptions, error) {
 // ParseRun reads the body of POST /v1/run. Inputs that aren't there are {}. The error is a *FieldError.
 func ParseRun(data []byte) (Request, ExecOptions, error) {
 	rest, inputs := cutInputs(data)
+	return parseRunBody(rest, inputs, nil)
+}
+
+// parseRunBody reads a body whose inputs were taken out: they are inputs, or bulk is what is known of them.
+func parseRunBody(rest []byte, inputs jsontext.Value, bulk *Bulk) (Request, ExecOptions, error) {
 	var wire wireRun
 	if fault := decode(rest, &wire, ""); fault != nil {
 		return Request{}, ExecOptions{}, sayExternals(fault)
 	}
-	request, fault := wire.request(inputs)
+	request, fault := wire.request(inputs, bulk)
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
@@ -164,7 +169,7 @@ func ParseDecide(data []byte) (Request, error) {
 		if fault := decode(rest, &wire, ""); fault != nil {
 			return Request{}, sayExternals(fault)
 		}
-		if request, fault = wire.request(inputs); fault == nil {
+		if request, fault = wire.request(inputs, nil); fault == nil {
 			_, fault = wire.Outputs.inline()
 		}
 	case ActionFile:
@@ -318,7 +323,7 @@ func (w wireExec) request() (Request, *FieldError) {
 	return request, request.checkCommand()
 }
 
-func (w wireRun) request(inputs jsontext.Value) (Request, *FieldError) {
+func (w wireRun) request(inputs jsontext.Value, bulk *Bulk) (Request, *FieldError) {
 	if w.Code == nil {
 		return Request{}, faultf("code", "missing")
 	}
@@ -336,11 +341,11 @@ func (w wireRun) request(inputs jsontext.Value) (Request, *FieldError) {
 		}
 		request.Limits.TimeoutSeconds = timeout.TimeoutSeconds
 	}
-	program := Program{Language: LanguagePython, Env: w.Env, Inputs: inputs}
+	program := Program{Language: LanguagePython, Env: w.Env, Inputs: inputs, Bulk: bulk}
 	if w.Language != nil {
 		program.Language = *w.Language
 	}
-	if inputs == nil {
+	if inputs == nil && bulk == nil {
 		program.Inputs = jsontext.Value("{}")
 	}
 	// An editor's byte order mark isn't the author's; a second one is, and a syntax error.

@@ -17,6 +17,8 @@ type Program struct {
 	// Inputs is any JSON value, handed over as the text that came. It is Python's to decode: keys may repeat and surrogates may be alone,
 	// so that it isn't always what this language's own encoder accepts. See [CheckPythonJSON].
 	Inputs jsontext.Value `json:"inputs"`
+	// Bulk stands for inputs that are elsewhere, and were judged when they came ([RunBody]); Inputs is nil then.
+	Bulk *Bulk `json:"-"`
 	// Env and Cwd: as in Command.
 	Env map[string]string `json:"env"`
 	Cwd string            `json:"cwd"`
@@ -50,8 +52,13 @@ func (p Program) check(field string) *FieldError {
 	if fault := checkText(member(field, "code"), p.Code); fault != nil {
 		return fault
 	}
-	if fault := checkPythonJSON(member(field, "inputs"), p.Inputs); fault != nil {
-		return fault
+	switch {
+	case p.Bulk != nil && p.Inputs != nil:
+		return faultf(member(field, "inputs"), "bug: here and elsewhere; please report it")
+	case p.Bulk == nil:
+		if fault := checkPythonJSON(member(field, "inputs"), p.Inputs); fault != nil {
+			return fault
+		}
 	}
 	if fault := checkEnv(member(field, "env"), p.Env, 0); fault != nil {
 		return fault

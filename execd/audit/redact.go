@@ -146,7 +146,9 @@ func Describe(r policy.Request) *Request {
 		described.Cwd = r.Program.Cwd
 		described.Language = r.Program.Language
 		described.Code = blob([]byte(r.Program.Code))
-		described.Inputs = blob(r.Program.Inputs)
+		if inputs := r.Program.InputsBulk(); inputs.Bytes > 0 {
+			described.Inputs = &Blob{Bytes: inputs.Bytes, Digest: inputs.Digest()}
+		}
 	case policy.ActionFile:
 		described.File = &File{Operation: r.File.Operation, Path: redactText(r.File.Path), Mode: r.File.Mode}
 	default:

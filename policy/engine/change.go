@@ -48,6 +48,7 @@ func apply(request policy.Request, changes []policy.Change) (policy.Request, err
 		return policy.Request{}, err
 	}
 	result.Command.Stdin, result.Program.Code, result.Program.Inputs = request.Command.Stdin, request.Program.Code, request.Program.Inputs
+	result.Program.Bulk = request.Program.Bulk
 	return result, nil
 }
 

@@ -178,7 +178,8 @@ func TestActions(t *testing.T) {
 func TestKeyCoversTheWholeRequest(t *testing.T) {
 	base := filled()
 	key := look(base).key
-	notSeen := map[string]bool{"Caller.PID": true, "NetworkInherited": true} // the latter is settled before anybody decides
+	// Whose network it is, is settled before anybody decides; inputs that are elsewhere are looked at below.
+	notSeen := map[string]bool{"Caller.PID": true, "NetworkInherited": true, "Program.Bulk": true}
 	count := 0
 	eachLeaf(reflect.ValueOf(&base).Elem(), "", func(path string, change func() (undo func())) {
 		undo := change()
@@ -193,6 +194,15 @@ func TestKeyCoversTheWholeRequest(t *testing.T) {
 	}
 	if look(base).key != key {
 		t.Error("the key isn't stable")
+	}
+	elsewhere := base
+	elsewhere.Program.Inputs, elsewhere.Program.Bulk = nil, new(policy.BulkOf(base.Program.Inputs))
+	if look(elsewhere).key != key {
+		t.Error("the same inputs elsewhere have another key")
+	}
+	elsewhere.Program.Bulk = new(policy.BulkOf([]byte("[]")))
+	if look(elsewhere).key == key {
+		t.Error("other inputs elsewhere have the same key")
 	}
 }
 

@@ -43,6 +43,14 @@ func newBlob(data []byte) blob {
 	return blob{size: len(data), digest: sha256.Sum256(data)}
 }
 
+// bulkBlob is that of a program's inputs, which may be elsewhere.
+func bulkBlob(p policy.Program) blob {
+	if p.Bulk != nil {
+		return blob{size: int(p.Bulk.Bytes), digest: p.Bulk.Sum}
+	}
+	return newBlob(p.Inputs)
+}
+
 func (b blob) String() string { return "sha256:" + hex.EncodeToString(b.digest[:]) }
 
 // look reads a request once. The key covers every field but the caller's PID, which Rego doesn't see: a rule that could would be a race, and the
@@ -54,7 +62,7 @@ func look(request policy.Request) view {
 		programEnv: sortedNames(request.Program.Env),
 		stdin:      newBlob(request.Command.Stdin),
 		code:       newBlob([]byte(request.Program.Code)),
-		inputs:     newBlob(request.Program.Inputs),
+		inputs:     bulkBlob(request.Program),
 	}
 	buffer := buffers.Get().(*encoder)
 	defer buffers.Put(buffer)

@@ -82,7 +82,7 @@ def main(job, result):
     first, getpid, fstat, write, close = os.getpid(), os.getpid, os.fstat, os.write, os.close
     channel = fstat(result).st_dev, fstat(result).st_ino
     dumps, show, out, err = encoder(), sys.__excepthook__, sys.stdout, sys.stderr
-    module, text, number, length, kind, representation, is_a = sys, str, int, len, type, repr, isinstance
+    module, text, number, length, kind, representation, is_a, view = sys, str, int, len, type, repr, isinstance, memoryview
     get, put, reopen, traceback = getattr, setattr, open, BaseException.__traceback__
     Every, Exit, Late, Wrong = BaseException, SystemExit, _SandboxTimeout, (TypeError, ValueError)
     import _signal
@@ -137,10 +137,11 @@ def main(job, result):
     def send(letter, payload):
         if getpid() != first or not is_channel():
             return
-        frame = letter + length(payload).to_bytes(8, "big") + payload
         try:
-            while frame:
-                frame = frame[write(result, frame) :]
+            for part in letter + length(payload).to_bytes(8, "big"), payload:
+                part = view(part)
+                while part:
+                    part = part[write(result, part) :]
             close(result)
         except Every:
             pass
@@ -197,11 +198,10 @@ def main(job, result):
     else:
         settle()
     with open(job, "rb") as file:
-        data = file.read()
-    size, limit, handed = (int.from_bytes(data[at : at + 8], "big") for at in (0, 8, 16))
-    limit, handed = limit / 1000, handed / 1000
-    source, inputs = data[24 : 24 + size].decode(), load(data[24 + size :].decode())
-    del data
+        data = file.read(24)
+        size, limit, handed = (int.from_bytes(data[at : at + 8], "big") for at in (0, 8, 16))
+        limit, handed = limit / 1000, handed / 1000
+        source, inputs = file.read(size).decode(), load(file.read().decode())
 
     names = {"inputs": inputs, "_return": None}
     code = 0

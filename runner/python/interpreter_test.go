@@ -145,7 +145,7 @@ func runProgramFor(t *testing.T, python interpreter, p policy.Program, limit tim
 		if err := waiter.Ready(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		go func() { _ = waiter.Hand(p, limit) }() // which its end ends
+		go func() { _ = waiter.Hand(p, bytes.NewReader(p.Inputs), limit) }() // which its end ends
 	}
 	value := make(chan Result, 1)
 	go func() { value <- ReadResult(result, 64<<20) }()

@@ -84,11 +84,7 @@ func Waiting(extraFrom int) (argv []string, extra []*os.File, job, result *os.Fi
 
 // WriteJob hands an interpreter that waits its job over, and closes job. The interpreter reads it whole; one that has died is EPIPE.
 func WriteJob(to *os.File, p policy.Program, limit time.Duration) error {
-	return writeJob(to, p, limit, 0)
-}
-
-func writeJob(to *os.File, p policy.Program, limit, handed time.Duration) error {
-	_, err := to.Write(append(jobHeader(p, limit, handed), p.Code...))
+	_, err := to.Write(append(jobHeader(p, limit, 0), p.Code...))
 	if err == nil {
 		_, err = to.Write(p.Inputs)
 	}

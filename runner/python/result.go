@@ -38,6 +38,8 @@ type Result struct {
 	How  string `json:"how"`
 	// Reason says why How isn't "value".
 	Reason string `json:"reason,omitempty"`
+	// Long is set for a value that [ReadLong] wrote elsewhere; Value and Text are nil then.
+	Long *Long `json:"-"`
 }
 
 // The frame that the driver sends: a letter, 8 bytes of length, and the payload.
@@ -67,13 +69,25 @@ func readText(r io.Reader, limit int64) Result {
 		return failed("the value has more than %d bytes", limit)
 	case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
 		return failed("reading the value: %v", err)
-	case len(bytes.TrimSpace(payload.Bytes())) == 0:
-		return none("the program ended without handing over a value")
 	}
-	return judge(frameValue, bytes.TrimSpace(payload.Bytes()))
+	return judgeText(payload.Bytes())
 }
 
-func readResult(r io.Reader, limit int64) Result {
+// judgeText takes a whole text, which may have blanks around.
+func judgeText(text []byte) Result {
+	if text = bytes.Trim(text, blanks); len(text) == 0 {
+		return none("the program ended without handing over a value")
+	}
+	return judge(frameValue, text)
+}
+
+// blanks are those of JSON.
+const blanks = " \t\r\n"
+
+func readResult(r io.Reader, limit int64) Result { return readFrame(r, limit, limit, nil) }
+
+// readFrame reads the one frame. A value of more than short bytes is read by long, unless that is nil.
+func readFrame(r io.Reader, limit, short int64, long func(letter byte, size int64) Result) Result {
 	defer func() { _, _ = io.Copy(io.Discard, r) }()
 	var header [frameHeader]byte
 	n, err := io.ReadFull(r, header[:])
@@ -93,18 +107,31 @@ func readResult(r io.Reader, limit int64) Result {
 		return failed("the reason why there is no value is longer than %d bytes", longestReason)
 	case letter != frameFail && (limit < 0 || size > uint64(limit)):
 		return failed("the value has %d bytes, at most %d", size, max(limit, 0))
+	case letter != frameFail && size > uint64(max(short, 0)) && long != nil:
+		return long(letter, int64(size))
 	}
 	// Read as it comes and not into size bytes at once: the length is the other side's word.
 	var payload bytes.Buffer
 	if _, err := io.CopyN(&payload, r, int64(size)); err != nil {
 		return failed("the value was cut off")
 	}
-	if extra, err := r.Read(header[:1]); extra > 0 {
-		return failed("the program sent more than one value")
-	} else if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded) {
-		return failed("reading the value: %v", err)
+	if wrong := noMore(r); wrong != nil {
+		return *wrong
 	}
 	return judge(letter, payload.Bytes())
+}
+
+// noMore holds that a frame is all there is.
+func noMore(r io.Reader) *Result {
+	var one [1]byte
+	n, err := r.Read(one[:])
+	switch {
+	case n > 0:
+		return new(failed("the program sent more than one value"))
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrDeadlineExceeded):
+		return new(failed("reading the value: %v", err))
+	}
+	return nil
 }
 
 // judge takes a whole frame.
@@ -123,9 +150,9 @@ func judge(letter byte, payload []byte) Result {
 	case letter == frameRepr && (value[0] != '"' || replaced > 0):
 		return failed("what the program sent isn't a value")
 	case letter == frameRepr:
-		return Result{Value: value, Text: payload, How: HowRepr, Reason: "json.dumps refused the value; this is its repr"}
+		return Result{Value: value, Text: payload, How: HowRepr, Reason: reprReason}
 	case replaced > 0:
-		return Result{Value: value, Text: payload, How: HowReplaced, Reason: fmt.Sprintf("%d times NaN or infinity, which JSON doesn't have, became null", replaced)}
+		return Result{Value: value, Text: payload, How: HowReplaced, Reason: fmt.Sprintf(replacedReason, replaced)}
 	}
 	return Result{Value: value, Text: payload, How: HowValue}
 }
@@ -162,6 +189,11 @@ next:
 	}
 	return out, replaced
 }
+
+const (
+	reprReason     = "json.dumps refused the value; this is its repr"
+	replacedReason = "%d times NaN or infinity, which JSON doesn't have, became null"
+)
 
 func none(reason string) Result {
 	return Result{Value: jsontext.Value("null"), Text: []byte("null"), How: HowNone, Reason: reason}

@@ -52,18 +52,53 @@ func Ahead(imports, directories []string, extraFrom int) (_ *Waiter, err error) 
 		return nil, err
 	}
 	w.Extra = append(w.Extra, source)
-	job, err := jobPipe(w)
+	w.Argv = command(extraFrom, len(text), 0)
+	return w, w.pipes()
+}
+
+// Piped is how an interpreter is started whose job comes by a pipe, since its inputs are too long for a file in memory. [WriteJobFrom] writes it, once the
+// interpreter is released.
+func Piped(extraFrom int) (_ *Waiter, err error) {
+	w := &Waiter{Argv: command(extraFrom, len(driver), 0)}
+	defer func() {
+		if err != nil {
+			w.Close()
+		}
+	}()
+	source, err := Sealed("driver", driver)
 	if err != nil {
 		return nil, err
 	}
-	w.Extra = append(w.Extra, job)
+	w.Extra = append(w.Extra, source)
+	return w, w.pipes()
+}
+
+// pipes makes those of job and result.
+func (w *Waiter) pipes() error {
+	read, job, err := JobPipe()
+	if err != nil {
+		return err
+	}
+	w.Job, w.Extra = job, append(w.Extra, read)
 	result, write, err := ResultPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	w.Result, w.Extra = result, append(w.Extra, write)
-	w.Argv = command(extraFrom, len(text), 0)
-	return w, nil
+	return nil
+}
+
+// WriteJobFrom is [WriteJob] with inputs that are read from somewhere. It returns as [Waiter.Hand] does.
+func WriteJobFrom(to *os.File, p policy.Program, inputs io.Reader, limit time.Duration) error {
+	return writeJobFrom(to, p, inputs, limit, 0)
+}
+
+func writeJobFrom(to *os.File, p policy.Program, inputs io.Reader, limit, handed time.Duration) error {
+	_, err := to.Write(append(jobHeader(p, limit, handed), p.Code...))
+	if err == nil {
+		_, err = io.Copy(to, inputs)
+	}
+	return errors.Join(err, to.Close())
 }
 
 // Close closes all of it.
@@ -94,28 +129,27 @@ func (w *Waiter) Ready(until time.Time) error {
 
 // Hand writes the job and closes its pipe: from here the interpreter's time runs. It returns when all is read, or nobody is left to read it, or Job is
 // closed.
-func (w *Waiter) Hand(p policy.Program, limit time.Duration) error {
+func (w *Waiter) Hand(p policy.Program, inputs io.Reader, limit time.Duration) error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
 		return fmt.Errorf("clock_gettime: %w", err)
 	}
-	return writeJob(w.Job, p, limit, time.Duration(now.Nano()))
+	return writeJobFrom(w.Job, p, inputs, limit, time.Duration(now.Nano()))
 }
 
-// jobPipe has a write end that takes deadlines, and a read end that blocks.
-func jobPipe(w *Waiter) (read *os.File, err error) {
+// JobPipe has a write end that takes deadlines, and a read end that blocks.
+func JobPipe() (read, write *os.File, err error) {
 	var fds [2]int
 	if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("pipe2: %w", err)
+		return nil, nil, fmt.Errorf("pipe2: %w", err)
 	}
 	read = os.NewFile(uintptr(fds[0]), "job")
 	if err := syscall.SetNonblock(fds[1], true); err != nil {
 		syscall.Close(fds[1])
 		read.Close()
-		return nil, fmt.Errorf("fcntl O_NONBLOCK: %w", err)
+		return nil, nil, fmt.Errorf("fcntl O_NONBLOCK: %w", err)
 	}
-	w.Job = os.NewFile(uintptr(fds[1]), "job")
-	return read, nil
+	return read, os.NewFile(uintptr(fds[1]), "job"), nil
 }
 
 // tuple writes names as Python does.

@@ -32,7 +32,7 @@ func run(t *testing.T, language, code, inputs string) ending {
 	if err != nil {
 		t.Skip("no " + program)
 	}
-	argv, env, extra, result, err := Invocation(policy.Program{Language: language, Code: code, Inputs: jsontext.Value(inputs)}, 3)
+	argv, env, extra, _, result, err := Invocation(policy.Program{Language: language, Code: code, Inputs: jsontext.Value(inputs)}, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestNode(t *testing.T) {
 // TestUnknownLanguage: nothing is left open for it.
 func TestUnknownLanguage(t *testing.T) {
 	for _, language := range []string{"", policy.LanguagePython, "perl"} {
-		if _, _, extra, result, err := Invocation(policy.Program{Language: language}, 3); err == nil || extra != nil || result != nil {
+		if _, _, extra, _, result, err := Invocation(policy.Program{Language: language}, 3); err == nil || extra != nil || result != nil {
 			t.Errorf("%q: %v %v %v", language, extra, result, err)
 		}
 	}
@@ -167,14 +167,14 @@ func FuzzInvocation(f *testing.F) {
 	f.Add("'\"$(x)\n", `{"a": "\u0000"}`)
 	f.Fuzz(func(t *testing.T, code, inputs string) {
 		for _, language := range []string{policy.LanguageBash, policy.LanguageNode} {
-			same, _, one, unused, err := Invocation(policy.Program{Language: language, Code: "same", Inputs: jsontext.Value("{}")}, 3)
+			same, _, one, _, unused, err := Invocation(policy.Program{Language: language, Code: "same", Inputs: jsontext.Value("{}")}, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
 			contents(t, one[:2])
 			one[2].Close()
 			unused.Close()
-			argv, env, extra, result, err := Invocation(policy.Program{Language: language, Code: code, Inputs: jsontext.Value(inputs)}, 3)
+			argv, env, extra, _, result, err := Invocation(policy.Program{Language: language, Code: code, Inputs: jsontext.Value(inputs)}, 3)
 			if err != nil {
 				t.Fatal(err)
 			}
