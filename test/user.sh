@@ -10,7 +10,7 @@ set -euo pipefail
 bin=$(cd "$1" && pwd)
 shift
 if [ $# -eq 0 ]; then
-	set -- ./enforcer/... ./runner/... ./execd/... ./cmd/... ./test/catalogue ./test/network
+	set -- ./enforcer/... ./runner/... ./execd/... ./cmd/... ./clients/go ./test/catalogue ./test/network
 fi
 packages=$(go list "$@")
 

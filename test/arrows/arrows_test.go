@@ -86,6 +86,7 @@ var arrows = []arrow{
 	{"enforcer/network/relay", []string{"enforcer/network"}}, // asks it for each connection
 	{"enforcer/...", nil}, // the mechanisms: no policy, not each other
 	{"policy/engine", []string{"policy", "rego"}},
+	{"clients/go", []string{"policy"}}, // what others import: nothing of the daemon
 	{"policy", nil},
 	{"rego", nil},
 	{"test/...", []string{"..."}},
@@ -141,6 +142,11 @@ func TestWhatTheRoomsNeverHave(t *testing.T) {
 	for _, p := range list(t, "-deps", "./policy") {
 		if !standardOnly(p) {
 			t.Errorf("policy depends on %s: standard library only", p.ImportPath)
+		}
+	}
+	for _, p := range list(t, "-deps", "./clients/go") {
+		if !standardOnly(p) && p.ImportPath != module+"/clients/go" {
+			t.Errorf("clients/go depends on %s: standard library and policy only", p.ImportPath)
 		}
 	}
 }

@@ -138,7 +138,7 @@ class SandboxdSandbox:
                 exit_code = 128 + signal
             else:  # never 0 for want of a status
                 raise self._raise(self._infra, f"{outcome} without an exit status", reply)
-        if outcome == "oom":
+        if outcome == "oom" and "OOMKilled" not in stderr:  # the daemon says it, in the stderr of a run
             stderr += ("" if not stderr or stderr.endswith("\n") else "\n") + "OOMKilled\n"
         if outcome == "not_started" and reply.get("message"):
             stderr += str(reply["message"]) + "\n"

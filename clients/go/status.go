@@ -1,0 +1,89 @@
+package sandboxd
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/sandboxd/sandboxd/policy"
+)
+
+// Status is the daemon's own account.
+type Status struct {
+	Version string `json:"version"`
+	// Ready says that a request would be served; Troubles why not.
+	Ready         bool               `json:"ready"`
+	Troubles      []string           `json:"troubles"`
+	UptimeSeconds float64            `json:"uptimeSeconds"`
+	Policy        PolicyStatus       `json:"policy"`
+	Host          HostStatus         `json:"host"`
+	Requests      RequestStatus      `json:"requests"`
+	Sandboxes     SandboxesStatus    `json:"sandboxes"`
+	Interpreters  InterpretersStatus `json:"interpreters"`
+	Audit         AuditStatus        `json:"audit"`
+}
+
+// PolicyStatus is the bundle in force. Stale: the directory has another, which could not be activated, for the reason in Error.
+type PolicyStatus struct {
+	Revision string    `json:"revision"`
+	LoadedAt time.Time `json:"loadedAt"`
+	Stale    bool      `json:"stale"`
+	Error    string    `json:"error,omitempty"`
+	Warnings []string  `json:"warnings,omitempty"`
+}
+
+// HostStatus is what the daemon's place lets it enforce.
+type HostStatus struct {
+	Tier       policy.Tier `json:"tier"`
+	Kernel     string      `json:"kernel"`
+	Arch       string      `json:"arch"`
+	UID        int         `json:"uid"`
+	Mechanisms []Mechanism `json:"mechanisms"`
+}
+
+// Mechanism is one of them, with how to get it where it is missing.
+type Mechanism struct {
+	Name     string `json:"name"`
+	Have     bool   `json:"have"`
+	Detail   string `json:"detail"`
+	HowToGet string `json:"howToGet,omitempty"`
+}
+
+// RequestStatus counts requests now.
+type RequestStatus struct {
+	Running int   `json:"running"`
+	Waiting int64 `json:"waiting"`
+}
+
+// SandboxesStatus counts sandboxes now.
+type SandboxesStatus struct {
+	Ready       int `json:"ready"`
+	Kept        int `json:"kept"`
+	Quarantined int `json:"quarantined"`
+	Drifted     int `json:"drifted"`
+}
+
+// InterpretersStatus counts interpreters that wait for a run. Trouble is why the last one didn't come to; runs start cold then.
+type InterpretersStatus struct {
+	Waiting     int    `json:"waiting"`
+	MemoryBytes int64  `json:"memoryBytes"`
+	Trouble     string `json:"trouble,omitempty"`
+}
+
+// AuditStatus is how the audit log is.
+type AuditStatus struct {
+	Directory string `json:"directory"`
+	Sequence  int64  `json:"sequence"`
+	Error     string `json:"error,omitempty"`
+}
+
+// Status asks the daemon how it is.
+func (c *Client) Status(ctx context.Context) (reply Status, err error) {
+	err = c.call(ctx, http.MethodGet, "/v1/status", nil, nil, &reply)
+	return reply, err
+}
+
+// Ready is nil when the daemon serves requests, else an error that says why not.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.call(ctx, http.MethodGet, "/readyz", nil, nil, nil)
+}
