@@ -3,6 +3,8 @@ package datarobot
 import (
 	"context"
 	json "encoding/json/v2"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,13 +117,20 @@ var native = map[string]better{
 	"run-traceback-patched":           {outcome: "error", exit: 1, value: "1"},
 }
 
-// daemon is a service of our own with the real launcher.
-func daemon(t *testing.T) *execd.Service {
+// since are vectors of what older versions of Python don't have, or say in other words: the minor version that has it.
+var since = map[string]int{
+	"exc-notes": 11, "exc-group": 11, "exc-broken-str": 11, "ser-strenum": 11, "src-type-params": 11, "run-asyncio-taskgroup": 11,
+	"run-match": 10, "src-syntax-unterminated": 10,
+}
+
+// daemon is a service of our own with the real launcher, whose sandboxes are shown what is in show.
+func daemon(t *testing.T, show ...string) *execd.Service {
 	t.Helper()
 	config := execd.DefaultConfig(t.TempDir())
 	config.RunnerPath = runner(t)
 	config.ClaimFile = filepath.Join(config.StateDir, "ids")
 	config.FirstUID, config.UIDs = 1_500_000+os.Getpid()%1000*1000, 1000
+	config.Show = show
 	s, err := execd.New(context.Background(), config)
 	if err != nil {
 		t.Fatal(err)
@@ -138,15 +147,13 @@ func daemon(t *testing.T) *execd.Service {
 
 // TestNative: `run` does what the reference does, as exit code, value, stdout and stderr tell, and better where the reference does worse.
 func TestNative(t *testing.T) {
-	rows := runnerVectors(t)
 	python, err := exec.LookPath("/usr/bin/python3")
 	if err != nil {
 		t.Skip("no /usr/bin/python3, which sandboxes are shown")
 	}
-	found := version(t, python)
-	s := daemon(t)
-	ran := 0
-	for _, row := range rows {
+	version := version(t, python)
+	s, ran := daemon(t), 0
+	for _, row := range runnerVectors(t) {
 		if why := excluded(notNative, row.ID); why != "" {
 			if row.Quirk && native[row.ID].outcome != "" {
 				t.Errorf("%s is in both lists", row.ID)
@@ -154,51 +161,110 @@ func TestNative(t *testing.T) {
 			continue
 		}
 		ran++
-		t.Run(row.ID, func(t *testing.T) {
-			request, err := nativeRequest(t, row)
-			want, special := native[row.ID]
-			if row.Quirk && !special {
-				t.Fatal("the reference gets it wrong, and nothing is said of what we do")
-			}
-			reference := row.expectation(t, found)
-			switch {
-			case want.refused != "":
-				if err == nil || !strings.Contains(err.Error(), want.refused) {
-					t.Errorf("the error is %v, want %q in it", err, want.refused)
-				}
-				return
-			case err != nil && reference.Marker == "absent" && !special:
-				return // refused before anything runs, where the reference fails in its own way
-			case err != nil:
-				t.Fatal(err)
-			}
-			reply := s.Exec(t.Context(), request, execd.Options{})
-			stdout, stderr := reply.Output()
-			if !reply.TreeEmpty || reply.ExitCode == nil {
-				t.Fatalf("outcome %s, tree empty %t: %s", reply.Outcome, reply.TreeEmpty, reply.Message)
-			}
-			value := string(reply.ReturnValue)
-			if special {
-				want.compare(t, reply, string(stdout), string(stderr))
-				return
-			}
-			// The line of a timeout is the façade's to write: native stderr is what the program wrote.
-			if strings.HasPrefix(row.ID, "tmo-") {
-				reference.StderrContain = nil
-				if reply.Outcome != execd.OutcomeTimeout {
-					t.Errorf("outcome %s", reply.Outcome)
-				}
-			}
-			if reference.Marker == "present" {
-				clean, _ := parsed(t, string(stdout)+datarobot.Marker+"null\n")
-				compare(t, reference, ending{*reply.ExitCode, value, clean, string(stderr)})
-			} else {
-				compare(t, reference, ending{*reply.ExitCode, strings.TrimPrefix(value, "null"), string(stdout), string(stderr)})
-			}
-		})
+		t.Run(row.ID, func(t *testing.T) { checkNative(t, s, row, version, nil) })
 	}
 	if ran < 330 {
 		t.Errorf("only %d vectors ran", ran)
+	}
+}
+
+// TestNativeOfEachPython: the same with every other CPython of this machine, with a part of the vectors each: those whose answers versions change, and of
+// the others as many as together are all. Those of the clock are left to the system's Python.
+func TestNativeOfEachPython(t *testing.T) {
+	rows, others := runnerVectors(t), managedPythons(t)
+	if len(others) == 0 {
+		t.Skip("no CPython but the system's, in .pyenv/versions of the home directory")
+	}
+	var show []string
+	for _, python := range others {
+		show = append(show, python.folder)
+	}
+	s := daemon(t, show...)
+	for n, python := range others {
+		t.Run(fmt.Sprintf("3.%d", python.minor), func(t *testing.T) {
+			t.Parallel()
+			env := map[string]string{"PATH": filepath.Join(python.folder, "bin") + ":/usr/bin:/bin"}
+			for i, row := range rows {
+				always := len(row.PyDiff) > 0 || strings.HasPrefix(row.ID, "exc-") || strings.HasPrefix(row.ID, "src-")
+				if excluded(notNative, row.ID) != "" || strings.HasPrefix(row.ID, "tmo-") || python.minor < since[row.ID] || !always && i%len(others) != n {
+					continue
+				}
+				t.Run(row.ID, func(t *testing.T) { checkNative(t, s, row, fmt.Sprintf("3.%d", python.minor), env) })
+			}
+		})
+	}
+}
+
+// managed is an interpreter beside the system's, and the folder that it needs.
+type managed struct {
+	folder string
+	minor  int // of 3
+}
+
+func managedPythons(t *testing.T) []managed {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return nil
+	}
+	paths, err := filepath.Glob(filepath.Join(home, ".pyenv/versions/*/bin/python3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []managed
+	for _, path := range paths {
+		folder, err := filepath.EvalSymlinks(filepath.Dir(filepath.Dir(path)))
+		out, failed := exec.Command(path, "-I", "-S", "-c", "import sys; print(sys.implementation.name, sys.version_info[0], sys.version_info[1])").Output()
+		python := managed{folder: folder}
+		if _, bad := fmt.Sscanf(string(out), "cpython 3 %d", &python.minor); errors.Join(err, failed, bad) == nil && python.minor >= 9 {
+			found = append(found, python)
+		}
+	}
+	return found
+}
+
+// checkNative runs a vector in a sandbox, with variables besides.
+func checkNative(t *testing.T, s *execd.Service, row vector, version string, env map[string]string) {
+	request, err := nativeRequest(t, row)
+	want, special := native[row.ID]
+	if row.Quirk && !special {
+		t.Fatal("the reference gets it wrong, and nothing is said of what we do")
+	}
+	reference := row.expectation(t, version)
+	switch {
+	case want.refused != "":
+		if err == nil || !strings.Contains(err.Error(), want.refused) {
+			t.Errorf("the error is %v, want %q in it", err, want.refused)
+		}
+		return
+	case err != nil && reference.Marker == "absent" && !special:
+		return // refused before anything runs, where the reference fails in its own way
+	case err != nil:
+		t.Fatal(err)
+	}
+	request.Program.Env = env
+	reply := s.Exec(t.Context(), request, execd.Options{})
+	stdout, stderr := reply.Output()
+	if !reply.TreeEmpty || reply.ExitCode == nil {
+		t.Fatalf("outcome %s, tree empty %t: %s", reply.Outcome, reply.TreeEmpty, reply.Message)
+	}
+	value := string(reply.ReturnValue)
+	if special {
+		want.compare(t, reply, string(stdout), string(stderr))
+		return
+	}
+	// The line of a timeout is the façade's to write: native stderr is what the program wrote.
+	if strings.HasPrefix(row.ID, "tmo-") {
+		reference.StderrContain = nil
+		if reply.Outcome != execd.OutcomeTimeout {
+			t.Errorf("outcome %s", reply.Outcome)
+		}
+	}
+	if reference.Marker == "present" {
+		clean, _ := parsed(t, string(stdout)+datarobot.Marker+"null\n")
+		compare(t, reference, ending{*reply.ExitCode, value, clean, string(stderr)})
+	} else {
+		compare(t, reference, ending{*reply.ExitCode, strings.TrimPrefix(value, "null"), string(stdout), string(stderr)})
 	}
 }
 
