@@ -20,7 +20,20 @@ export SANDBOXD_TESTBED ?= $(abspath ../shared/testbed)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-probes run test test-tools test-packages test-oracles test-mutations test-catalogue test-python test-imports test-user test-datarobot test-vm lint bench fuzz fmt release clean
+# What make test does, in this order.
+STAGES = test-tools
+STAGES += lint
+STAGES += test-packages
+STAGES += test-oracles
+STAGES += test-mutations
+STAGES += test-catalogue
+STAGES += test-python
+STAGES += test-imports
+STAGES += test-user
+STAGES += test-datarobot
+STAGES += test-chart
+STAGES += test-vm
+.PHONY: help build build-probes run test $(STAGES) bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +51,7 @@ build-probes: build
 run: build-probes ## build, then the demonstration (as root: every mechanism)
 	test/demo/run.sh $(BIN)
 
-test: test-tools lint test-packages test-oracles test-mutations test-catalogue test-python test-imports test-user test-datarobot test-vm ## install what tests need, run everything
+test: $(STAGES) ## install what tests need, run everything
 
 test-tools:
 	@test/tools.sh
@@ -74,6 +87,10 @@ test-user: build-probes
 # DataRobot's own client, unmodified, against the daemon as it is installed; with the conformance material there, it fails rather than leave something out.
 test-datarobot: build
 	@test/datarobot.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
+
+# The Helm chart, and what a real API server would say of what it renders.
+test-chart:
+	@test/chart.sh "$(SANDBOXD_TESTBED)"
 
 # And in a machine with every cgroup controller and an older kernel.
 test-vm:

@@ -1,0 +1,43 @@
+{{- define "sandboxd.name" -}}
+{{- if eq .Release.Name .Chart.Name }}{{ .Chart.Name }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 53 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "sandboxd.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "sandboxd.labels" -}}
+{{ include "sandboxd.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "sandboxd.image" -}}
+{{- if .Values.image.digest }}{{ .Values.image.repository }}@{{ .Values.image.digest }}{{ else }}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- define "sandboxd.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}{{ .Values.serviceAccount.name | default (include "sandboxd.name" .) }}{{ else }}{{ .Values.serviceAccount.name | default "default" }}{{ end }}
+{{- end }}
+
+{{/* Uid and gid of sandboxd: Kubernetes gives added capabilities to uid 0 only. */}}
+{{- define "sandboxd.uid" -}}{{ if eq .Values.tier "restricted" }}{{ .Values.sandboxd.user }}{{ else }}0{{ end }}{{- end }}
+{{- define "sandboxd.gid" -}}{{ if eq .Values.tier "restricted" }}{{ .Values.sandboxd.group }}{{ else }}0{{ end }}{{- end }}
+
+{{/* What no schema can say: two of the three being one user would let that one signal, or read, the other. */}}
+{{- define "sandboxd.checks" -}}
+{{- $sandboxd := int (include "sandboxd.uid" .) }}
+{{- if eq $sandboxd (int .Values.runner.user) }}{{ fail "runner.user: must not be sandboxd's own uid; code of that uid could signal sandboxd" }}{{ end }}
+{{- if .Values.app.image }}
+{{- if eq (int .Values.app.user) (int .Values.runner.user) }}{{ fail "app.user: must not be runner.user; code of that uid could signal the app" }}{{ end }}
+{{- if eq (int .Values.app.user) $sandboxd }}{{ fail "app.user: must not be sandboxd's own uid" }}{{ end }}
+{{- else if eq .Values.kind "Job" }}{{ fail "kind: a Job needs an app, with whose end it ends" }}
+{{- end }}
+{{- range .Values.network.fenceUIDs }}
+{{- if eq (int .) (int $.Values.runner.user) }}{{ fail "network.fenceUIDs: must not hold runner.user; that would let code out past the fence" }}{{ end }}
+{{- end }}
+{{- if and .Values.policy.existingConfigMap .Values.policy.settings }}{{ fail "policy: settings change the built-in bundle; with existingConfigMap it isn't there" }}{{ end }}
+{{- if and .Values.policy.existingConfigMap (not .Values.policy.existingKeys) }}{{ fail "policy.existingKeys: want the ConfigMap's keys, such as main__decision.rego" }}{{ end }}
+{{- end }}
