@@ -98,7 +98,7 @@ func asError(err error) *Error {
 		return e
 	case errors.As(err, &mismatch):
 		return errorOf("MISMATCH", sentence(err))
-	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted), errors.Is(err, errShut):
+	case errors.Is(err, ErrGone), errors.Is(err, ErrDrifted), errors.Is(err, ErrPaused), errors.Is(err, errShut):
 		return errorOf("CONFLICT", err.Error())
 	case errors.Is(err, ErrBusy), errors.Is(err, errTooMany), errors.Is(err, spool.ErrFull):
 		e := errorOf("BUSY", err.Error())

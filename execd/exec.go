@@ -100,6 +100,9 @@ func (w *walk) build() (err error) {
 	}
 	if w.box.kept {
 		w.hook(w.box.life, errDeleted)
+		if w.box.paused.Load() {
+			return &deniedError{[]policy.Reason{{Rule: "host.sandbox", Message: ErrPaused.Error(), Field: "sandbox"}}}
+		}
 	}
 	if err := w.letOut(); err != nil {
 		return asDenied(err)
@@ -115,6 +118,9 @@ func (w *walk) build() (err error) {
 		w.plan, err = w.plan.Observing(w.service.host)
 	case w.options.ExplainDenials:
 		w.plan, err = w.plan.Explaining(w.service.host)
+	}
+	if err == nil && w.request.Command.ReadOnly {
+		w.plan, err = w.plan.ReadingOnly()
 	}
 	return asDenied(err)
 }
@@ -250,6 +256,7 @@ func (w *walk) release() error {
 	if w.mismatch == nil {
 		w.service.running.add(w) // from here drift of the sandbox ends it too; what was found until now it asks for itself
 		w.mismatch = w.heedSandbox()
+		w.heedPause()
 	}
 	if w.mismatch != nil {
 		w.child.Kill()

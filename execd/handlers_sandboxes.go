@@ -16,6 +16,8 @@ type Sandbox struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Image is what its root is made from; absent: the host's own system directories.
 	Image *policy.Image `json:"image,omitempty"`
+	// Paused says that nothing runs in it, as its owner wants.
+	Paused bool `json:"paused,omitzero"`
 	// Verdict is the read-back of its namespaces, root and launcher at its start.
 	Verdict Proof `json:"verdict"`
 }
@@ -26,7 +28,7 @@ type SandboxList struct {
 }
 
 func sandboxOf(box *sandbox) Sandbox {
-	made := Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Verdict: proofOf(box.Verdict(), box.Verdict().Digest(), false)}
+	made := Sandbox{ID: box.id, CreatedAt: box.created.UTC(), Paused: box.paused.Load(), Verdict: proofOf(box.Verdict(), box.Verdict().Digest(), false)}
 	if box.root.image != nil {
 		made.Image = &policy.Image{Name: box.imageName, Digest: box.root.image.Digest}
 	}

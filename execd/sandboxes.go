@@ -58,6 +58,9 @@ type sandbox struct {
 	life  context.Context
 	end   context.CancelFunc
 	users sync.WaitGroup
+	// paused: nothing runs in it, and nothing is started, as its owner wants; pausing is held while that changes.
+	paused  atomic.Bool
+	pausing sync.Mutex
 }
 
 // user is whose network it is.

@@ -50,6 +50,9 @@ func (w *writer) command(c Command) {
 	if c.LeaveChildren {
 		w.flag("leaveChildren", true)
 	}
+	if c.ReadOnly {
+		w.flag("readOnly", true)
+	}
 	w.base64("stdin", c.Stdin)
 	w.close()
 }

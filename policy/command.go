@@ -18,6 +18,8 @@ type Command struct {
 	// LeaveChildren has what the program leaves behind live on, until its sandbox ends: only in a sandbox that exists. Killed, at its deadline or by its
 	// caller, the whole tree ends as always.
 	LeaveChildren bool `json:"leaveChildren,omitzero"`
+	// ReadOnly has the program and all that it starts write nowhere but to devices.
+	ReadOnly bool `json:"readOnly,omitzero"`
 }
 
 // What execve(2) and open(2) take. mostArguments counts as the kernel does: each string with its NUL and its pointer. It leaves half of the

@@ -62,6 +62,7 @@ type wireCommand struct {
 	Stdin       *string           `json:"stdin"`
 	StdinBase64 *[]byte           `json:"stdinBase64"`
 	Leave       bool              `json:"leaveChildren"`
+	ReadOnly    bool              `json:"readOnly"`
 }
 
 type wireRun struct {
@@ -298,7 +299,7 @@ func (w wireExec) request() (Request, *FieldError) {
 	if fault != nil {
 		return Request{}, fault
 	}
-	command := Command{Argv: w.Command.Argv, Env: w.Command.Env, LeaveChildren: w.Command.Leave}
+	command := Command{Argv: w.Command.Argv, Env: w.Command.Env, LeaveChildren: w.Command.Leave, ReadOnly: w.Command.ReadOnly}
 	// An image may have a program of its own, which stands in place of one that isn't there.
 	if w.Command.Argv == nil && request.Image == (Image{}) {
 		return Request{}, faultf("command.argv", "missing, want at least the program")

@@ -20,10 +20,30 @@ func (c *Child) Freeze() (whole bool, err error) {
 	}
 	if c.pidfd >= 0 { // first of all, and wherever it is
 		err = unix.PidfdSendSignal(c.pidfd, unix.SIGSTOP, nil, 0)
+		if errors.Is(err, unix.ESRCH) {
+			err = nil // it has ended, and what it left behind is stopped with the rest
+		}
 	}
 	if c.group != nil {
 		err = errors.Join(err, c.group.Freeze(true))
 	}
 	whole, failed := c.stopTree()
 	return whole && err == nil, errors.Join(err, failed)
+}
+
+// Thaw lets every process of the exec go on that Freeze has stopped.
+func (c *Child) Thaw() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return nil
+	}
+	tree, err := c.tree()
+	if err == nil {
+		err = c.signal(unix.SIGCONT, tree, map[int]bool{})
+	}
+	if c.group != nil {
+		err = errors.Join(err, c.group.Freeze(false))
+	}
+	return err
 }

@@ -85,7 +85,9 @@ func (f *Facade) postSandbox(x *exchange) error {
 
 // make makes the sandbox of an order and has it known.
 func (f *Facade) make(ctx context.Context, o order) (*sandbox, error) {
-	made, err := f.service.MakeSandbox(ctx, policy.Request{Action: policy.ActionSandbox, Caller: o.request.Caller, Network: o.request.Network})
+	made, err := f.service.MakeSandbox(ctx, policy.Request{
+		Action: policy.ActionSandbox, Caller: o.request.Caller, Image: o.request.Image, SecurityContext: o.request.SecurityContext, Network: o.request.Network,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +116,7 @@ func (c Config) parse(w wireCreate) (order, error) {
 	}
 	o := order{box: &sandbox{
 		image: w.Image.URI, entrypoint: w.Entrypoint, env: w.Env, metadata: maps.Clone(w.Metadata), extensions: w.Extensions,
-		commands: newCommands(c.CommandsKept), sessions: map[string]*session{},
+		commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, isolated: map[string]*isolated{},
 	}}
 	if len(w.Entrypoint) == 0 || w.Entrypoint[0] == "" {
 		return order{}, bad("entrypoint", "missing: want the program and its arguments")
@@ -144,7 +146,7 @@ func (c Config) parse(w wireCreate) (order, error) {
 		return order{}, err
 	}
 	o.request = policy.Request{
-		Action: policy.ActionExec, SecurityContext: o.box.context, Network: spec, Limits: o.box.limits,
+		Action: policy.ActionExec, Image: policy.Image{Name: o.box.image}, SecurityContext: o.box.context, Network: spec, Limits: o.box.limits,
 		Command: policy.Command{Argv: w.Entrypoint, Env: w.Env},
 	}
 	if err := o.request.Validate(); err != nil {
@@ -185,14 +187,12 @@ func (c Config) source(w wireCreate) error {
 		return faultf(http.StatusBadRequest, codeOption, "templateId: this server has no templates; create from an image")
 	case w.Image.URI == "":
 		return bad("image.uri", "missing")
-	case w.Image.URI != imageHost:
-		return faultf(http.StatusBadRequest, "SANDBOX::IMAGE_NOT_FOUND", "image.uri: %.200q isn't an image of this server; it has %s, the system directories of its machine", w.Image.URI, imageHost)
+	}
+	if err := policy.CheckImage(w.Image.URI); err != nil {
+		return badField("image.uri", err)
 	}
 	return nil
 }
-
-// imageHost is the read-only system root of this machine.
-const imageHost = "host"
 
 // unsupported refuses what would otherwise be ignored.
 func unsupported(w wireCreate) error {

@@ -43,8 +43,3 @@ func (f *Facade) endpoint(x *exchange, id, port, path string) error {
 	}
 	return f.proxy(x, uint16(number), path)
 }
-
-// proxy passes a request on to a port of the sandbox's own.
-func (f *Facade) proxy(*exchange, uint16, string) error {
-	return faultf(http.StatusNotImplemented, codeUnsupported, "ports of a sandbox aren't served yet")
-}

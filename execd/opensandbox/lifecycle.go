@@ -23,7 +23,23 @@ func (f *Facade) lifecycleRoutes() []route {
 		{"PUT", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.putPolicy)},
 		{"PATCH", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.patchPolicy)},
 		{"DELETE", "/sandboxes/{id}/networkpolicy", f.withSandbox(f.deletePolicy)},
+		{"POST", "/sandboxes/{id}/pause", f.withSandbox(f.pause)},
+		{"POST", "/sandboxes/{id}/resume", f.withSandbox(f.resume)},
+		{"GET", "/sandboxes/{id}/diagnostics/{kind}", f.withSandbox(f.getDiagnostics)},
 		{"POST", "/metrics/events", f.telemetry},
+		{"POST", "/sandboxes/{id}/snapshots", f.withSandbox(notServed)},
+		{"GET", "/snapshots", notServed},
+		{"GET", "/snapshots/{id}", notServed},
+		{"DELETE", "/snapshots/{id}", notServed},
+		{"GET", "/templates", notServed},
+		{"POST", "/templates", notServed},
+		{"GET", "/templates/{id}", notServed},
+		{"DELETE", "/templates/{id}", notServed},
+		{"GET", "/pools", notServed},
+		{"POST", "/pools", notServed},
+		{"GET", "/pools/{id}", notServed},
+		{"PUT", "/pools/{id}", notServed},
+		{"DELETE", "/pools/{id}", notServed},
 	}
 }
 
@@ -35,6 +51,37 @@ func (f *Facade) withSandbox(handle func(*exchange) error) func(*exchange) error
 		}
 		return handle(x)
 	}
+}
+
+// notServed refuses what this server doesn't have.
+func notServed(x *exchange) error {
+	return faultf(http.StatusNotImplemented, codeUnsupported, "%s isn't served: this server has neither snapshots nor templates nor pools", x.r.URL.Path)
+}
+
+// pause has everything in the sandbox stand still.
+func (f *Facade) pause(x *exchange) error {
+	if err := f.service.PauseSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
+		return conflict(err)
+	}
+	x.answer(http.StatusAccepted, f.wire(x.box))
+	return nil
+}
+
+func (f *Facade) resume(x *exchange) error {
+	if err := f.service.ResumeSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
+		return conflict(err)
+	}
+	x.answer(http.StatusAccepted, f.wire(x.box))
+	return nil
+}
+
+// conflict has a sandbox in the wrong state be one that answers so.
+func conflict(err error) error {
+	no := asFault(err)
+	if no.status == http.StatusConflict {
+		no.Code = codeConflict
+	}
+	return no
 }
 
 func (f *Facade) getSandbox(x *exchange) error {

@@ -48,6 +48,9 @@ type sandbox struct {
 	expiry  *time.Timer
 	// network is what was asked for last, as it was written.
 	network networkPolicy
+	// transport goes to its ports; nil: nobody has asked for one.
+	transport *http.Transport
+	isolated  map[string]*isolated
 }
 
 // home is where commands begin, and what relative paths and ~ mean.
@@ -56,6 +59,7 @@ const home = "/work"
 // The states that a sandbox may be in.
 const (
 	stateRunning = "Running"
+	statePaused  = "Paused"
 	stateFailed  = "Failed"
 )
 
@@ -120,8 +124,10 @@ func (f *Facade) wire(box *sandbox) wireSandbox {
 
 func (f *Facade) status(box *sandbox) wireStatus {
 	created := box.created.UTC()
-	_, err := f.service.FindSandbox(box.inner, box.caller)
+	found, err := f.service.FindSandbox(box.inner, box.caller)
 	switch {
+	case err == nil && found.Paused:
+		return wireStatus{State: statePaused, LastTransitionAt: &created}
 	case err == nil:
 		return wireStatus{State: stateRunning, LastTransitionAt: &created}
 	case errors.Is(err, execd.ErrDrifted):
@@ -169,6 +175,11 @@ func (f *Facade) delete(box *sandbox, why error) error {
 	box.end(why)
 	err := f.service.DeleteSandbox(context.Background(), box.inner, box.caller)
 	box.commands.close()
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if box.transport != nil {
+		box.transport.CloseIdleConnections()
+	}
 	if errors.Is(err, execd.ErrNoSandbox) {
 		return nil // it had ended by itself
 	}

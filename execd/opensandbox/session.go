@@ -212,6 +212,14 @@ func newHandedOver(s *session, once map[string]string) (*handedOver, error) {
 	return h, nil
 }
 
+// drop takes nothing of what was handed over.
+func (h *handedOver) drop() {
+	h.theirs.Close()
+	_ = h.ours.SetReadDeadline(time.Now()) // a pipe has deadlines
+	<-h.read
+	h.ours.Close()
+}
+
 // handoverGrace is how long what a run has handed over may take to be read, once the run has ended: it is in the pipe then.
 const handoverGrace = time.Second
 

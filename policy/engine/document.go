@@ -27,6 +27,7 @@ func document(v view) ast.Value {
 			"stdinBytes", integer(int64(v.stdin.size)),
 			"stdinDigest", ast.String(v.stdin.String()),
 			"leaveChildren", ast.Boolean(r.Command.LeaveChildren),
+			"readOnly", ast.Boolean(r.Command.ReadOnly),
 		),
 		"program", object(
 			"language", ast.String(r.Program.Language),

@@ -117,6 +117,7 @@ func (e *encoder) seen(v *view) {
 	e.text(r.Command.Cwd)
 	e.blob(v.stdin)
 	e.present(r.Command.LeaveChildren)
+	e.present(r.Command.ReadOnly)
 	e.text(r.Program.Language)
 	e.blob(v.code)
 	e.blob(v.inputs)
