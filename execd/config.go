@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd/image"
+	"github.com/sandboxd/sandboxd/policy"
 )
 
 // Config is everything that a Service can be told. [DefaultConfig] has every default; [New] starts nothing before Validate is content.
@@ -64,6 +65,8 @@ type Config struct {
 	// Images are imported at the start. ImageBytes bounds what the files of one may have together.
 	Images     []NamedImage
 	ImageBytes int64
+	// AllowPull lets the start ask registries for those of Images that are named by a reference and aren't here yet. Nothing else ever asks one.
+	AllowPull bool
 	// FirstUID and UIDs are the range of ids that a root daemon gives away, a pair for each sandbox.
 	FirstUID int
 	UIDs     int
@@ -183,7 +186,10 @@ func (c Config) Validate() error {
 	between("RootBytes", c.RootBytes, 64<<10, 1<<40)
 	between("ImageBytes", c.ImageBytes, 1<<20, 1<<44)
 	for i, named := range c.Images {
-		absolute("Images", named.Path, false)
+		check(named.Reference == "" || c.AllowPull, "Images", "AllowPull (--allow-pull) with an image of a registry", named.Reference)
+		if named.Path != policy.ImageHost && named.Reference == "" {
+			absolute("Images", named.Path, false)
+		}
 		check(!slices.ContainsFunc(c.Images[:i], func(other NamedImage) bool { return other.Name == named.Name }), "Images", "each name once", named.Name)
 	}
 	between("FirstUID", int64(c.FirstUID), 1000, math.MaxInt32)

@@ -15,9 +15,12 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// NamedImage is an image that the configuration names: it is imported when the service starts, unless it is there already.
+// NamedImage is an image that the configuration names: it is imported when the service starts, unless it is there already. With the path "host" the name
+// means the host's own system directories, for clients that always name an image.
 type NamedImage struct {
 	Name, Path string
+	// Reference is that of an image of a registry, by its digest, in place of a path. It needs [Config.AllowPull].
+	Reference string
 }
 
 // ParseNamedImage reads "python:3.12-slim=/srv/images/python.tar".
@@ -29,7 +32,13 @@ func ParseNamedImage(text string) (NamedImage, error) {
 	if name == policy.ImageHost {
 		return NamedImage{}, fmt.Errorf("%q: %s is the host's own system directories in every case", text, policy.ImageHost)
 	}
-	return NamedImage{name, path}, policy.CheckImage(name)
+	if err := policy.CheckImage(name); err != nil {
+		return NamedImage{}, err
+	}
+	if image.IsReference(path) {
+		return NamedImage{Name: name, Reference: path}, image.CheckReference(path)
+	}
+	return NamedImage{Name: name, Path: path}, nil
 }
 
 // ImagesDir is where a service with that state directory has its images.
@@ -52,11 +61,19 @@ func newImages(c Config) *images {
 // importAll imports what the configuration names. One that can't be is an error: a daemon that starts has all of them.
 func (i *images) importAll(ctx context.Context, c Config) error {
 	for _, named := range c.Images {
+		if named.Path == policy.ImageHost {
+			i.configured[named.Name] = policy.ImageHost
+			continue
+		}
 		store, err := i.open()
 		if err != nil {
 			return err
 		}
-		made, err := store.Import(ctx, image.Order{Name: named.Name, Path: named.Path})
+		bring, order := store.Import, image.Order{Name: named.Name, Path: named.Path}
+		if named.Reference != "" {
+			bring, order.Path = store.Pull, named.Reference
+		}
+		made, err := bring(ctx, order)
 		if err != nil {
 			return fmt.Errorf("image %s: %w", named.Name, err)
 		}
@@ -80,6 +97,15 @@ func (i *images) find(name string) (*image.Image, error) {
 		return nil, nil
 	}
 	return &found, err
+}
+
+// HasImage says whether a request may name that image here, as far as policy lets it.
+func (s *Service) HasImage(name string) (bool, error) {
+	if name == policy.ImageHost || s.images.configured[name] == policy.ImageHost {
+		return true, nil
+	}
+	found, err := s.images.find(name)
+	return found != nil, err
 }
 
 // rootSpec is what the root of a sandbox is made from; the zero value is the host's own system directories.
@@ -126,6 +152,9 @@ func (s *Service) withImage(r policy.Request) (policy.Request, *image.Image, err
 		}
 		found, r.Image = box.root.image, policy.Image{Name: box.imageName, Digest: box.root.image.Digest}
 	case r.Image.Name == "" || r.Image.Name == policy.ImageHost:
+		r.Image = policy.Image{}
+		return r, nil, nil
+	case s.images.configured[r.Image.Name] == policy.ImageHost:
 		r.Image = policy.Image{}
 		return r, nil, nil
 	default:

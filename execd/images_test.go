@@ -66,7 +66,7 @@ func smallRoot(t testing.TB) string {
 func startImages(t testing.TB, path string, change func(*Config)) (*Service, image.Image) {
 	t.Helper()
 	c := testConfig(t)
-	c.Images, c.RootBytes = []NamedImage{{"small", path}}, 1<<20
+	c.Images, c.RootBytes = []NamedImage{{Name: "small", Path: path}}, 1<<20
 	if change != nil {
 		change(&c)
 	}
@@ -134,6 +134,11 @@ func TestImageIsNotHere(t *testing.T) {
 	host.Image.Name = policy.ImageHost
 	if stdoutOf(t, s, host) == "" {
 		t.Error("the host's own has no programs")
+	}
+	for name, want := range map[string]bool{"small": false, policy.ImageHost: true} {
+		if has, err := s.HasImage(name); err != nil || has != want {
+			t.Errorf("%s: %t, %v", name, has, err)
+		}
 	}
 	_, err := s.MakeSandbox(t.Context(), policy.Request{Action: policy.ActionSandbox, Caller: Self(), Image: policy.Image{Name: "small"}})
 	var e *Error
@@ -335,5 +340,21 @@ func TestImageProbes(t *testing.T) {
 	reply, err := s.Verify(t.Context(), VerifyRequest{Sandbox: box.id}, Self(), true)
 	if err != nil || !reply.Held {
 		t.Errorf("%v %+v", err, reply)
+	}
+}
+
+// TestImageOfTheHost: a name may mean the host's own directories.
+func TestImageOfTheHost(t *testing.T) {
+	c := testConfig(t)
+	c.Images = []NamedImage{{Name: "small", Path: policy.ImageHost}}
+	s := start(t, c)
+	if has, err := s.HasImage("small"); err != nil || !has {
+		t.Error(has, err)
+	}
+	if got := stdoutOf(t, s, inImage("ls -d /usr/bin", false)); got != "/usr/bin\n" {
+		t.Errorf("%q", got)
+	}
+	if reply := s.Exec(t.Context(), inImage("true", true), Options{}); reply.Outcome != OutcomeDenied {
+		t.Errorf("the host's own, to be written: %s", reply.Outcome)
 	}
 }

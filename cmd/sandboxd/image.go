@@ -5,6 +5,7 @@ import (
 	"encoding/json/v2"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -23,8 +24,10 @@ func (i *images) Set(value string) error {
 	if err != nil {
 		return err
 	}
-	if named.Path, err = filepath.Abs(named.Path); err != nil {
-		return err
+	if named.Path != policy.ImageHost && named.Reference == "" {
+		if named.Path, err = filepath.Abs(named.Path); err != nil {
+			return err
+		}
 	}
 	*i = append(*i, named)
 	return nil
@@ -38,6 +41,7 @@ type imageCommand struct {
 	tag     string
 	json    bool
 	verify  bool
+	pull    bool
 	size    int64
 }
 
@@ -48,6 +52,7 @@ func (p *program) image(ctx context.Context, flags *flagSet, args []string) (int
 	flags.StringVar(&c.name, "name", "", "import: the `name` that the image gets")
 	flags.StringVar(&c.tag, "tag", "", "import: the `tag` of the one that is meant, where there are several")
 	flags.Var((*size)(&c.size), "image-bytes", "import: how much the files of one image may have together, in `bytes`")
+	flags.BoolVar(&c.pull, "allow-pull", false, "import: PATH is an image of a registry by its digest, registry.example/app@sha256:…, which is asked for it")
 	flags.BoolVar(&c.verify, "verify", false, "list: hash all files again; status 1 where they aren't what was unpacked")
 	flags.BoolVar(&c.json, "json", false, "print JSON")
 	words, err := flags.parseAround(args)
@@ -85,11 +90,7 @@ func (c *imageCommand) bring(ctx context.Context, store *image.Store, words []st
 	if err := policy.CheckImage(c.name); err != nil || c.name == policy.ImageHost {
 		return 0, errors.Join(fmt.Errorf("image import --name %s: want the name of an image, such as python:3.12-slim; %q is the host's own", c.name, policy.ImageHost), err)
 	}
-	path, err := filepath.Abs(words[0])
-	if err != nil {
-		return 0, err
-	}
-	made, err := store.Import(ctx, image.Order{Name: c.name, Path: path, Tag: c.tag})
+	made, err := c.take(ctx, store, words[0])
 	if err != nil {
 		return 1, err
 	}
@@ -107,6 +108,22 @@ func (c *imageCommand) bring(ctx context.Context, store *image.Store, words []st
 		}
 	}
 	return 0, nil
+}
+
+// take imports what is at a path, or asks a registry, which must be allowed.
+func (c *imageCommand) take(ctx context.Context, store *image.Store, from string) (image.Image, error) {
+	if c.pull {
+		return store.Pull(ctx, image.Order{Name: c.name, Path: from, Tag: c.tag})
+	}
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return image.Image{}, err
+	}
+	made, err := store.Import(ctx, image.Order{Name: c.name, Path: path, Tag: c.tag})
+	if errors.Is(err, fs.ErrNotExist) && image.IsReference(from) {
+		err = fmt.Errorf("%w; to ask a registry for it give --allow-pull", err)
+	}
+	return made, err
 }
 
 func (c *imageCommand) list(store *image.Store, words []string) (int, error) {

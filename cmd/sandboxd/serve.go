@@ -31,7 +31,8 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
 	flags.Var((*prewarms)(&tuned.Prewarm), "prewarm", "`modules:number` of Python interpreters that wait for runs with these modules imported, such as json,pandas:2 or :2; again for more")
-	flags.Var((*images)(&tuned.Images), "image", "`NAME=PATH` of an image that sandboxes may be made from: a root directory, an OCI layout or a saved tar; again for more")
+	flags.Var((*images)(&tuned.Images), "image", "`NAME=PATH` of an image that sandboxes may be made from: a root directory, an OCI layout, a saved tar, or host; again for more")
+	flags.BoolVar(&tuned.AllowPull, "allow-pull", false, "let --image name an image of a registry by its digest (NAME=registry.example/app@sha256:…), which is then asked for it")
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
 	if err := flags.parse(args); err != nil {

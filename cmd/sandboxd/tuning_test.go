@@ -28,6 +28,7 @@ var untuned = map[string]string{
 	"TestedPolicy":    "a daemon tests its policy",
 	"Prewarm":         "--prewarm",
 	"Images":          "--image",
+	"AllowPull":       "--allow-pull",
 	"CompileDriver":   "tests only: without it each cold run is slower, and nothing is gained",
 	"PrewarmTimeout":  "as DecisionTimeout: imports that take longer would never be worth it",
 	"DecisionTimeout": "what is behind it is a bug, not a load",

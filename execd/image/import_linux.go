@@ -26,7 +26,12 @@ type Order struct {
 
 // Import unpacks an image, unless it is here already, and gives it a name. Until it is whole and checked it has no place, so that one that is broken off,
 // or isn't what it says, is never seen. The end of ctx breaks it off.
-func (s *Store) Import(ctx context.Context, o Order) (_ Image, err error) {
+func (s *Store) Import(ctx context.Context, o Order) (Image, error) {
+	return s.bring(ctx, o, func(dir string) (*found, error) { return s.find(o, dir) })
+}
+
+// bring imports what find has found.
+func (s *Store) bring(ctx context.Context, o Order, find func(dir string) (*found, error)) (_ Image, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("import of %q: %w", o.Path, err)
@@ -38,7 +43,7 @@ func (s *Store) Import(ctx context.Context, o Order) (_ Image, err error) {
 	}
 	// The lock is held until what is left of it is gone, or until it has its place.
 	defer func() { err = errors.Join(err, os.RemoveAll(dir), held.Close()) }()
-	from, err := s.find(o, dir)
+	from, err := find(dir)
 	if err != nil {
 		return Image{}, err
 	}
