@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/execd/image"
@@ -357,4 +358,46 @@ func TestImageOfTheHost(t *testing.T) {
 	if reply := s.Exec(t.Context(), inImage("true", true), Options{}); reply.Outcome != OutcomeDenied {
 		t.Errorf("the host's own, to be written: %s", reply.Outcome)
 	}
+}
+
+// TestImagesWait: from the second time on sandboxes of an image are ready, and those of one that nobody asks for end.
+func TestImagesWait(t *testing.T) {
+	s, made := startImages(t, smallRoot(t), func(c *Config) { c.Pool = 1 })
+	waiting := func() (n int) {
+		s.sandboxes.mu.Lock()
+		defer s.sandboxes.mu.Unlock()
+		for _, shelf := range s.sandboxes.roots.shelves {
+			n += len(shelf.ready)
+		}
+		return n
+	}
+	for range 2 {
+		stdoutOf(t, s, inImage("true", false))
+	}
+	until(t, "one waits", func() bool { return waiting() == 1 })
+	box, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{&made, false})
+	if err != nil || time.Since(box.created) <= 0 {
+		t.Fatal(err)
+	}
+	s.sandboxes.putBack(box)
+	if got := stdoutOf(t, s, inImage("cat /srv/lower", false)); got != "the image's" {
+		t.Errorf("%q", got)
+	}
+	writable, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{&made, true})
+	if err != nil || !writable.Plan().WritableRoot() {
+		t.Fatal(err)
+	}
+	s.sandboxes.putBack(writable)
+	until(t, "one waits", func() bool { return waiting() == 1 })
+	s.sandboxes.mu.Lock()
+	for _, shelf := range s.sandboxes.roots.shelves {
+		shelf.asked = time.Now().Add(-2 * idleRoot)
+	}
+	s.sandboxes.mu.Unlock()
+	s.sandboxes.want()
+	until(t, "none waits", func() bool { return waiting() == 0 })
+	until(t, "the image isn't used", func() bool {
+		_, err := mustOpen(t, s).Remove("small")
+		return err == nil
+	})
 }

@@ -29,10 +29,17 @@ func (h *sandboxes) fill() {
 			}
 			continue
 		}
+		if root, found := h.nextRoot(); found {
+			h.fillRoot(root)
+			continue
+		}
+		idle := time.NewTimer(idleRoot)
 		select {
 		case <-h.wanted:
+		case <-idle.C:
 		case <-h.life.Done():
 		}
+		idle.Stop()
 	}
 }
 
@@ -148,6 +155,7 @@ func (h *sandboxes) alive(keep func(*sandbox) bool) []*sandbox {
 
 // purge closes what has drifted among those that are ready.
 func (h *sandboxes) purge() {
+	h.closeThem(h.clearShelves(func(box *sandbox) bool { return box.drift.Load() != nil }))
 	for range len(h.ready) {
 		select {
 		case box := <-h.ready:
@@ -169,7 +177,7 @@ func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller, r
 		return h.join(id, caller)
 	}
 	if root.image != nil {
-		return h.make(ctx, root)
+		return h.takeOfImage(ctx, root)
 	}
 	for {
 		select {
@@ -212,7 +220,11 @@ func (h *sandboxes) putBack(box *sandbox) {
 	if box.evicted {
 		return
 	}
-	if box.root.image == nil && !box.used && !isGone(box) && box.drift.Load() == nil {
+	fresh := !box.used && !isGone(box) && box.drift.Load() == nil
+	if fresh && box.root.image != nil && h.shelve(box) {
+		return
+	}
+	if fresh && box.root.image == nil {
 		h.mu.Lock()
 		if !h.closed {
 			select {

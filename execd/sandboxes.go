@@ -97,6 +97,8 @@ type sandboxes struct {
 
 	mu   sync.Mutex // guards what follows
 	kept map[string]*sandbox
+	// roots are those of images that are kept ready.
+	roots rootShelves
 	// made has every sandbox from its making until it is gone.
 	made map[*sandbox]struct{}
 	// making counts sandboxes that will be in kept.
@@ -133,6 +135,7 @@ func (h *sandboxes) closeAll() {
 		h.background.Go(func() { _ = h.closeKept(context.Background(), box) }) // it tells the log itself
 	}
 	h.mu.Unlock()
+	h.closeThem(h.clearShelves(nil))
 	for {
 		select {
 		case box := <-h.ready:
