@@ -50,6 +50,9 @@ func rootActs(p Plan) []Act {
 
 // commonActs are held by ids, mounts and limits.
 func commonActs(p Plan) []Act {
+	if p.Attached { // the file system isn't of our making
+		return attachedActs(p)
+	}
 	acts := rootActs(p)
 	acts = append(acts, []Act{
 		{Name: "root.create in /dev", Want: []string{"EROFS"}},
@@ -75,6 +78,26 @@ func commonActs(p Plan) []Act {
 	return acts
 }
 
+// attachedActs are what commonActs are, in a root that somebody else made.
+func attachedActs(p Plan) []Act {
+	acts := []Act{
+		{Name: "proc.write core_pattern", Want: []string{"EACCES", "EROFS", "ENOENT"}},
+		// Of the same uid as who tries it: that it can't be traced is all that keeps it closed.
+		{Name: "proc.worker's memory", Want: []string{"EACCES", "EPERM"}},
+		{Name: "proc.worker's environ", Want: []string{"EACCES", "EPERM"}},
+		{Name: "proc.worker's root", Want: []string{"EACCES", "EPERM"}},
+		{Name: "launcher.write own binary", Want: []string{"EACCES", "ETXTBSY", "EPERM"}},
+		{Name: "identity.become 0", Want: []string{"EPERM", "EINVAL"}},
+		{Name: "identity.groups", Want: []string{"EPERM"}},
+		{Name: "capabilities.raise", Want: []string{"EPERM"}},
+		{Name: "no_new_privs.clear", Want: []string{"EINVAL"}},
+	}
+	if slices.ContainsFunc(p.RLimits, func(l RLimit) bool { return l.Resource == unix.RLIMIT_NOFILE && l.Value >= 0 }) {
+		acts = append(acts, Act{Name: "rlimit.nofile raise", Want: []string{"EPERM"}})
+	}
+	return acts
+}
+
 // landlockActs are one for each right that the plan's domain handles and doesn't grant everywhere, as it does reading and executing. The place of
 // an act is one where permissions and mounts would allow it, so that EACCES is Landlock's own.
 func landlockActs(p Plan) []Act {
@@ -87,6 +110,10 @@ func landlockActs(p Plan) []Act {
 	fs, net := p.Landlock.HandledFS, p.Landlock.HandledNet
 	if p.Network == NetworkFilter {
 		net = 0 // no socket to try it on
+	}
+	if p.Attached { // nothing is there that others of these rights could be tried on
+		part(fs&unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "write_device", "EACCES")
+		fs = 0
 	}
 	part(fs&unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "write_file", "EACCES")
 	part(fs&unix.LANDLOCK_ACCESS_FS_WRITE_FILE, "write_fifo", "EACCES")

@@ -38,7 +38,7 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 		WritableRoot: s.WritableRoot(),
 		Landlock:     landlock.For(h.LandlockABI, b.landlockRules(), nil),
 	}
-	for _, step := range []func() error{b.refuse, b.network, b.identity, b.tree, b.limits} {
+	for _, step := range []func() error{b.refuse, b.attached, b.network, b.identity, b.tree, b.limits} {
 		if err := step(); err != nil {
 			return Plan{}, err
 		}
@@ -50,7 +50,8 @@ func Build(d policy.Decision, h Host, s SandboxPlan, p Profiles) (Plan, error) {
 	if err := b.explain(); err != nil {
 		return Plan{}, err
 	}
-	b.plan.Readback = h.SeccompReadback && len(b.plan.Seccomp.Program) > 0
+	// With filters of a container's runtime before it, ours isn't the one that is read.
+	b.plan.Readback = h.SeccompReadback && len(b.plan.Seccomp.Program) > 0 && b.plan.Filters == 0
 	return b.plan, nil
 }
 
@@ -94,6 +95,9 @@ func (b *builder) refuse() error {
 // identity is whose ids the child has. As root: the sandbox's own or those asked for. In a user namespace: the one that there is.
 func (b *builder) identity() error {
 	c := b.decision.Effective.SecurityContext
+	if b.sandbox.Attached != nil {
+		return b.oneIdentity()
+	}
 	if slices.Contains(b.sandbox.Namespaces, "user") {
 		b.plan.Identity = Identity{UID: b.sandbox.Outside.UID, GID: b.sandbox.Outside.GID, Groups: slices.Clone(b.host.Groups)}
 		for field, id := range map[string]*int64{"runAsUser": c.RunAsUser, "runAsGroup": c.RunAsGroup} {

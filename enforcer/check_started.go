@@ -36,8 +36,12 @@ func (t *table) started(p Plan, e Expect, s State) {
 		func(_ string, st procfs.Status) bool { return st.SeccompFilters >= filters(p) })
 	t.limits(p, s, func(want, soft, hard int64) bool { return atMost(hard, want) && atMost(soft, hard) })
 	t.place(e, s)
-	t.executable(e, s)
-	t.closed(e, s)
+	if s.Opaque {
+		t.reported(e, "exe", "fd")
+	} else {
+		t.executable(e, s)
+		t.closed(e, s)
+	}
 	t.cgroup(p, e, s)
 }
 

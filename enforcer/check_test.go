@@ -122,6 +122,8 @@ func irrelevant(p Plan, path string, changed, original State) bool {
 	case "Threads.PID", "Threads.NSPID":
 		// A thread that isn't the leader may have any id.
 		return len(changed.Threads) > 1 && !reflect.DeepEqual(changed.Threads[1], original.Threads[1])
+	case "Outline.Network", "Outline.Root", "Outline.UserMap", "Outline.Cgroup", "Outline.Depth":
+		return !changed.Opaque // the links say more
 	case "CgroupValues":
 		return len(p.Cgroup) == 0
 	case "Filter":
@@ -217,6 +219,8 @@ func follow(v reflect.Value, path string) reflect.Value {
 func altered(v reflect.Value) reflect.Value {
 	changed := reflect.New(v.Type()).Elem()
 	switch v.Kind() {
+	case reflect.Bool:
+		changed.SetBool(!v.Bool())
 	case reflect.Int, reflect.Int64:
 		changed.SetInt(v.Int() + 1)
 	case reflect.Uint64:

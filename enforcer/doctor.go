@@ -28,6 +28,10 @@ func (h Host) Doctor() []Mechanism {
 		}
 		all = append(all, Mechanism{Name: name, Have: have, Detail: detail, HowToGet: howToGet})
 	}
+	if h.Attached {
+		h.doctorAttached(add)
+		return all
+	}
 	tier := h.Tier()
 	add("tier", tier == policy.TierFull, fmt.Sprintf("%s, on Linux %s %s as uid %d", tier, h.Kernel, h.Arch, h.UID),
 		"run sandboxd as root with its capabilities, or as an ordinary user where user namespaces are allowed")
@@ -57,6 +61,25 @@ func (h Host) Doctor() []Mechanism {
 	}
 	add("yama", h.Yama < 3, yama, "with kernel.yama.ptrace_scope=3 nobody may trace, so filters can't be read back: set it to 2 or less")
 	return all
+}
+
+// doctorAttached is Doctor where launchers connect.
+func (h Host) doctorAttached(add adder) {
+	add("tier", h.PodFence, fmt.Sprintf("%s, on Linux %s %s as uid %d", h.Tier(), h.Kernel, h.Arch, h.UID),
+		"give the daemon NET_ADMIN for the tier net; full is where a daemon makes its sandboxes itself")
+	add("place", true, "attached: the sandbox is the container of a launcher that connects (--runner-socket); nothing of it is made here", "")
+	add("capabilities", !h.Opaque, setText(h.Capabilities, h.LastCapability),
+		"CAP_SYS_PTRACE shows which descriptors, program and directory a process of another uid has; without, the child's own steps say so")
+	fenced := "rules by uid in this network namespace, made and read back; the relay behind them"
+	if !h.PodFence {
+		fenced = h.PodFenceWhy
+	}
+	add(networkFence, h.PodFence, fenced, "NET_ADMIN for the daemon, and a kernel with CONFIG_NF_TABLES_INET, CONFIG_NFT_NAT, CONFIG_NFT_REDIR and CONFIG_NFT_CT; or --proxy-port, for programs that ask a proxy")
+	h.doctorLandlock(add)
+	h.doctorSeccomp(add)
+	h.doctorCgroup(add)
+	add("pidfd.pass", h.PassPidFD, "SO_PASSPIDFD: the kernel gives the child's pidfd", "Linux 6.5")
+	add("dumpable", h.SuidDumpable != 1, fmt.Sprintf("fs.suid_dumpable is %d", h.SuidDumpable), "set fs.suid_dumpable to 0 or 2")
 }
 
 // setText names the smaller half of a set.

@@ -14,6 +14,8 @@ type Expect struct {
 	Extra int
 	// Namespaces are the sandbox's, by name: [Namespaces] of its launcher.
 	Namespaces map[string]uint64
+	// Outline is the launcher's, where that is all that may be read of it.
+	Outline Outline
 	// Root and RootID are those of [Locate] of the launcher.
 	Root   string
 	RootID string

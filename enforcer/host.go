@@ -41,6 +41,13 @@ type Host struct {
 	// not.
 	Fence    bool   `json:"fence"`
 	FenceWhy string `json:"fenceWhy,omitempty"`
+	// Attached: the launcher isn't ours to start, and this daemon makes no namespaces ([HostConfig].Attached). Opaque: nor may it trace a process of
+	// another uid, so that most links in /proc are closed to it. PodFence: the fence by uid was made and read back in the daemon's own network namespace;
+	// PodFenceWhy is why not.
+	Attached    bool   `json:"attached,omitzero"`
+	Opaque      bool   `json:"opaque,omitzero"`
+	PodFence    bool   `json:"podFence,omitzero"`
+	PodFenceWhy string `json:"podFenceWhy,omitempty"`
 	// SuidDumpable is fs.suid_dumpable; Yama is kernel.yama.ptrace_scope, -1 where Yama is absent.
 	SuidDumpable int `json:"suidDumpable"`
 	Yama         int `json:"yama"`
@@ -54,8 +61,14 @@ type Host struct {
 	Sources []mount.Source `json:"sources"`
 }
 
-// Tier is the highest that this host holds: with namespaces of its own for each sandbox it is full.
+// Tier is the highest that this host holds: with namespaces of its own for each sandbox it is full, with the fence by uid net.
 func (h Host) Tier() policy.Tier {
+	switch {
+	case h.Attached && h.PodFence:
+		return policy.TierNet
+	case h.Attached:
+		return policy.TierRestricted
+	}
 	if h.root() || h.UID != 0 && h.UserNamespaces {
 		return policy.TierFull
 	}

@@ -24,6 +24,11 @@ import (
 type HostConfig struct {
 	// Show are the paths that sandboxes may show besides the system directories.
 	Show []string
+	// Attached: launchers aren't started by this daemon but connect to it, so that nothing is asked of the host that only making sandboxes takes.
+	Attached bool
+	// PodFence is the fence by uid that the daemon is to hold in its own network namespace; none where Variant is empty. It is made, read back and taken
+	// down again.
+	PodFence fence.Plan
 }
 
 // ProbeHost asks this kernel what it can do, by trying each thing once. What isn't there is a field that says so; an error is an answer that
@@ -40,13 +45,17 @@ func ProbeHost(c HostConfig) (Host, error) {
 			return Host{}, fmt.Errorf("host: %w", err)
 		}
 	}
-	host.UserNamespaces = tryUserNamespace() == nil
 	host.LandlockABI = landlock.ABI()
 	host.PassPidFD = tryPassPidFD()
 	host.PidFDInfo = tryPidFDInfo()
 	host.SeccompReadback = len(host.SeccompActions) > 0 && seccomp.ReadbackWorks() == nil
 	host.SeccompListener = len(host.SeccompActions) > 0 && seccomp.ListenerWorks() == nil
 	host.IPv6 = tryIPv6()
+	if c.Attached {
+		host.attach(c)
+		return host, nil
+	}
+	host.UserNamespaces = tryUserNamespace() == nil
 	if err := fence.Works(fence.AnyIP(host.IPv6)); err == nil {
 		host.Fence = true
 	} else {
@@ -56,6 +65,27 @@ func ProbeHost(c HostConfig) (Host, error) {
 		return Host{}, fmt.Errorf("host: %w", err)
 	}
 	return host, nil
+}
+
+// attach is for a daemon whose launcher is somebody else's to start: what it can't make isn't asked for, and what it may not read of another uid's
+// processes isn't counted on.
+func (h *Host) attach(c HostConfig) {
+	const sysPtrace = 19
+	h.Attached, h.Opaque = true, h.Capabilities>>sysPtrace&1 == 0
+	if h.Opaque { // both take the right to trace
+		h.SeccompReadback, h.SeccompListener = false, false
+	}
+	h.Cgroup = cgroup.Host{Layout: h.Cgroup.Layout, Why: "the launcher's group is its container's, and the container's runtime limits it"}
+	h.FenceWhy = "the launcher has no network namespace that is the daemon's to make"
+	if c.PodFence.Variant == "" {
+		h.PodFenceWhy = "not tried: a daemon makes it at its start"
+		return
+	}
+	if err := fence.WorksHere(c.PodFence); err != nil {
+		h.PodFenceWhy = err.Error()
+	} else {
+		h.PodFence = true
+	}
 }
 
 func (h *Host) probeKernel(*procfs.Process) error {
@@ -163,6 +193,9 @@ func tryUserNamespace() error {
 	}
 	return err
 }
+
+// IPv6 says whether sockets of that family can be made.
+func IPv6() bool { return tryIPv6() }
 
 // tryIPv6 makes a socket of that family, which a kernel without it or with ipv6.disable=1 refuses.
 func tryIPv6() bool {

@@ -23,7 +23,8 @@ func (b *builder) explain() error {
 		return nil
 	}
 	if !b.host.SeccompListener {
-		return b.lack(seccompListener, "explainDenials", noListener, howToListen)
+		message, howTo := b.host.noListener()
+		return b.lack(seccompListener, "explainDenials", message, howTo)
 	}
 	b.plan.Seccomp = b.plan.Seccomp.Explaining()
 	return nil
@@ -47,7 +48,15 @@ func (h Host) listener(field string) error {
 	if h.SeccompListener {
 		return nil
 	}
-	return &RefusedError{Field: field, Lack: seccompListener, Message: noListener, HowTo: howToListen}
+	message, howTo := h.noListener()
+	return &RefusedError{Field: field, Lack: seccompListener, Message: message, HowTo: howTo}
+}
+
+func (h Host) noListener() (message, howTo string) {
+	if h.Opaque {
+		return "a daemon without CAP_SYS_PTRACE can't take a listener out of a process of another uid", "leave it out, or give the daemon CAP_SYS_PTRACE"
+	}
+	return noListener, howToListen
 }
 
 const (

@@ -120,6 +120,16 @@ func (s *State) read(process *procfs.Process, h Host) error {
 	if s.Limits, err = process.Limits(); err != nil {
 		return err
 	}
+	if s.EnvironOwner, err = process.Owner("environ"); err != nil {
+		return err
+	}
+	if h.Opaque {
+		s.Opaque = true
+		if s.Outline, err = outlineOf(process, s.Threads[0]); err != nil {
+			return err
+		}
+		return s.readCgroup(process, h)
+	}
 	s.Namespaces = make(map[string]uint64, len(NamespaceNames))
 	for _, name := range NamespaceNames {
 		if _, ok := h.Namespaces[name]; !ok {
@@ -135,9 +145,6 @@ func (s *State) read(process *procfs.Process, h Host) error {
 	}
 	s.Root, s.RootID, s.Cwd, s.Exe, s.ExeID = location.Root, location.RootID, location.Cwd, location.Exe, location.ExeID
 	if s.FDs, err = process.FDs(); err != nil {
-		return err
-	}
-	if s.EnvironOwner, err = process.Owner("environ"); err != nil {
 		return err
 	}
 	return s.readCgroup(process, h)

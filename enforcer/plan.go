@@ -32,6 +32,8 @@ type SandboxPlan struct {
 	// Outside are the ids that the user namespace maps Worker and Child from, which are the same there: one uid is all that an ordinary user
 	// has. Without a user namespace it equals Worker.
 	Outside Identity `json:"outside"`
+	// Attached is set for a sandbox that somebody else made: then nothing of the above is made, and Root only says what may be written to.
+	Attached *Attachment `json:"attached,omitempty"`
 	// Degraded has what this place lacks, whatever policy says of it.
 	Degraded []string `json:"degraded,omitempty"`
 }
@@ -60,6 +62,11 @@ type Plan struct {
 
 	// WritableRoot says that the sandbox's root is an image's and takes what is written; whether this exec may is in Landlock's rules.
 	WritableRoot bool `json:"writableRoot,omitzero"`
+	// Attached says that the sandbox is one that somebody else made ([SandboxPlan].Attached). Bounding is what stays in the bounding set there, and
+	// Filters how many seccomp filters a child has before ours.
+	Attached bool   `json:"attached,omitzero"`
+	Bounding uint64 `json:"bounding,omitzero"`
+	Filters  int    `json:"filters,omitzero"`
 
 	Umask   int      `json:"umask"`
 	RLimits []RLimit `json:"rlimits"`

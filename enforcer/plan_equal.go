@@ -14,7 +14,7 @@ func (p Plan) Equal(o Plan) bool {
 		p.LastCapability == o.LastCapability && p.SetIDs == o.SetIDs && p.SetGroups == o.SetGroups && p.Umask == o.Umask && p.WritableRoot == o.WritableRoot && p.Network == o.Network &&
 		slices.Equal(p.RLimits, o.RLimits) && sameRules(p.Landlock, o.Landlock) && sameFilter(p.Seccomp, o.Seccomp) && p.Readback == o.Readback &&
 		(p.Cgroup == nil) == (o.Cgroup == nil) && maps.Equal(p.Cgroup, o.Cgroup) && p.Kill == o.Kill && p.CPUTime == o.CPUTime && p.Memory == o.Memory &&
-		slices.Equal(p.Degraded, o.Degraded)
+		p.Attached == o.Attached && p.Bounding == o.Bounding && p.Filters == o.Filters && slices.Equal(p.Degraded, o.Degraded)
 }
 
 func (i Identity) equal(o Identity) bool {

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/seccomp"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -29,6 +30,10 @@ const (
 func (b *builder) network() error {
 	open := !b.decision.Effective.Network.DenyAll()
 	switch {
+	case open && b.sandbox.Network.Variant == fence.VariantPod:
+		// In the container's own namespace, whose link the fence by uid holds. An exec that lets nothing out has the filter, and the fence behind it.
+		b.plan.Network = NetworkRelay
+		b.plan.Landlock.HandledNet, b.plan.Landlock.Ports = 0, nil
 	case !slices.Contains(b.sandbox.Namespaces, "net"):
 		b.plan.Network = NetworkFilter
 		if open {
@@ -51,6 +56,10 @@ func (b *builder) network() error {
 
 // NoFence refuses a network that lets something out where the host can't hold one.
 func NoFence(h Host) *RefusedError {
+	if h.Attached {
+		return &RefusedError{Field: "network.egress", Lack: networkFence, Message: "this daemon holds no fence by uid (" + h.PodFenceWhy + "), and its relay has no port for programs that ask a proxy",
+			HowTo: `give the daemon NET_ADMIN, or start it with --proxy-port, or ask for {"defaultAction":"deny"} without rules that allow`}
+	}
 	return &RefusedError{
 		Field: "network.egress", Lack: networkFence, Message: "this host can't fence a network: " + h.FenceWhy,
 		HowTo: howToFence + `, or ask for {"defaultAction":"deny"} without rules that allow`,

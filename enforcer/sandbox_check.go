@@ -13,6 +13,9 @@ import (
 // WorkerCapabilities are what launcher and workers keep: as root to change a child's ids and to empty its sets, as an ordinary user the last
 // only. Children have none.
 func (p SandboxPlan) WorkerCapabilities() uint64 {
+	if p.Attached != nil {
+		return 0
+	}
 	set := uint64(1) << capSetpcap
 	if !p.UserNamespace() {
 		set |= 1<<capSetuid | 1<<capSetgid

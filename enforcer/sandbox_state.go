@@ -37,6 +37,10 @@ type SandboxState struct {
 	Routes     []string `json:"routes"`
 	Routes6    []string `json:"routes6"`
 	Addresses6 []string `json:"addresses6"`
+	// Outline is the launcher's, and Own the daemon's; OwnMounts are the daemon's mounts. Only of a launcher that isn't our child.
+	Outline   Outline        `json:"outline,omitzero"`
+	Own       Outline        `json:"own,omitzero"`
+	OwnMounts []procfs.Mount `json:"-"`
 	// Fence is what was read through the fence's own sockets; nothing where there is none.
 	Fence fence.State `json:"fence,omitzero"`
 	// Hostname is the launcher's; HostnameRead says that the daemon read it, else only the launcher says so.

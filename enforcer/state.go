@@ -29,6 +29,9 @@ type State struct {
 	CgroupValues map[string]string `json:"cgroupValues,omitempty"`
 	// EnvironOwner is the uid that owns /proc/PID/environ: not the process's own when it isn't dumpable.
 	EnvironOwner int `json:"environOwner"`
+	// Outline is what is known instead of namespaces, Root, Cwd, Exe and FDs where the daemon may not trace the process ([Host].Opaque): Opaque says so.
+	Opaque  bool    `json:"opaque,omitzero"`
+	Outline Outline `json:"outline,omitzero"`
 	// Filter is the installed seccomp program as the kernel gave it back; nil where Host.SeccompReadback is false, and after execve.
 	Filter []byte `json:"filter,omitempty"`
 }

@@ -120,6 +120,9 @@ type Config struct {
 	PrewarmMemory  int64
 	PrewarmTimeout time.Duration
 
+	// Attach is for a daemon whose one sandbox is a container that somebody else has made; the zero value: it makes its sandboxes itself.
+	Attach Attach
+
 	// AuditFileBytes is when the audit log begins a new file.
 	AuditFileBytes int64
 
@@ -229,6 +232,9 @@ func (c Config) Validate() error {
 	period("PrewarmTimeout", c.PrewarmTimeout)
 	if err := checkPrewarm(c.Prewarm); err != nil {
 		wrong = append(wrong, fmt.Errorf("config: Prewarm: %w", err))
+	}
+	if err := c.checkAttach(); err != nil {
+		wrong = append(wrong, err)
 	}
 	check(c.Logger != nil, "Logger", "a logger", "nil")
 	if err := c.checkShow(); err != nil {

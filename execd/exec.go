@@ -20,6 +20,10 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 	if o.Aside != nil {
 		defer o.Aside.Close() // the child has its own
 	}
+	if s.config.Attach.on() && r.Sandbox == "" { // there is one, and it is whose network is meant
+		r.Sandbox = s.sandboxes.sharedID()
+		r.NetworkInherited = o.NetworkUnsaid && r.Sandbox != ""
+	}
 	w, err := s.enter(ctx, r, o)
 	if err != nil {
 		return w.reply(OutcomeInfra).because(err)
@@ -134,6 +138,7 @@ func (w *walk) prepare() (err error) {
 	if w.waiter != nil {
 		return nil // it waits already
 	}
+	w.settleIn()
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
 	if !w.box.kept { // a kept one is shared with other execs

@@ -105,6 +105,11 @@ func (s *Service) open() error {
 	if err := s.log.Err(); err != nil {
 		return errorOf("NOT_READY", "the audit log can't be written, so nothing is released: "+sentence(err))
 	}
+	if s.config.Attach.on() && s.sandboxes.sharedID() == "" {
+		e := errorOf("NOT_READY", sentence(errNoLauncher))
+		e.RetryAfterSeconds = 1
+		return e
+	}
 	return nil
 }
 

@@ -157,7 +157,7 @@ func (s *Service) deleteSandbox(x *exchange) error {
 func (s *Service) DeleteSandbox(ctx context.Context, id string, caller policy.Caller) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.sandboxes.delete(ctx, id, caller); err != nil {
-		return err
+		return asRefused(err)
 	}
 	record := audit.Record{Type: audit.TypeSandbox, Sandbox: id, Caller: &caller, Message: "deleted"}
 	ctx, cancel := context.WithTimeout(ctx, s.config.RecordTimeout)

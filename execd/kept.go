@@ -6,11 +6,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
 // create makes a sandbox that lives until it is deleted.
 func (h *sandboxes) create(ctx context.Context, owner policy.Caller, root rootSpec, name string) (*sandbox, error) {
+	if h.config.Attach.on() {
+		return nil, errNotMade
+	}
 	h.mu.Lock()
 	if h.closed || len(h.kept)+h.making >= h.config.MaxSandboxes {
 		h.mu.Unlock()
@@ -34,6 +38,13 @@ func (h *sandboxes) create(ctx context.Context, owner policy.Caller, root rootSp
 	h.kept[box.id] = box
 	return box, nil
 }
+
+// errNotMade and errNotEnded refuse what isn't a daemon's to do whose sandbox is somebody else's container.
+var (
+	errNotMade = &enforcer.RefusedError{Field: "sandbox", Lack: "sandbox.make", Message: "this daemon's one sandbox is the container whose launcher has connected, and it can make no other",
+		HowTo: "leave the sandbox out: whatever is asked runs in that one"}
+	errNotEnded = &enforcer.RefusedError{Field: "sandbox", Lack: "sandbox.delete", Message: "this sandbox is a container that isn't the daemon's to end", HowTo: "end the container"}
+)
 
 // find gives a kept sandbox to its owner. To others it isn't there: an id says nothing to who guessed it.
 func (h *sandboxes) find(id string, caller policy.Caller) (*sandbox, error) {
@@ -76,6 +87,10 @@ func (h *sandboxes) delete(ctx context.Context, id string, caller policy.Caller)
 		h.mu.Unlock()
 		return ErrNoSandbox
 	}
+	if box.shared {
+		h.mu.Unlock()
+		return errNotEnded
+	}
 	delete(h.kept, id)
 	h.mu.Unlock()
 	return h.closeKept(ctx, box)
@@ -112,7 +127,7 @@ func (h *sandboxes) evict(box *sandbox, stuck bool) (empty bool) {
 // isOf says whether a caller is the owner: the same user, who came by the same way. Who has the token isn't who the kernel names, and who has one key
 // isn't who has another.
 func (box *sandbox) isOf(caller policy.Caller) bool {
-	return same(box.owner, caller)
+	return box.shared || same(box.owner, caller)
 }
 
 // of lists the sandboxes of a caller, oldest first.

@@ -36,6 +36,8 @@ type Options struct {
 	// LongValue says that the caller takes a value which is too long for memory ([Reply.Value]), and closes the reply. For others a value is bounded by
 	// limits.outputBytes, and for these by Config.ValueBytes.
 	LongValue bool
+	// NetworkUnsaid says that nothing was said of the network: where all execs share a sandbox, that sandbox's is meant.
+	NetworkUnsaid bool
 	// Sink hears of the decision and of output as it comes; nil: nobody does.
 	Sink Sink
 	// transfer is the content of a file operation.
@@ -61,5 +63,5 @@ type Sink interface {
 
 // OptionsOf are the options that a body has; rows asks for every row of the verdict.
 func OptionsOf(o policy.ExecOptions, rows bool) Options {
-	return Options{ResultMarker: o.ResultMarker, ExplainDenials: o.ExplainDenials, Rows: rows, Outputs: true, InlineOutputs: o.InlineOutputs}
+	return Options{ResultMarker: o.ResultMarker, ExplainDenials: o.ExplainDenials, NetworkUnsaid: o.NetworkUnsaid, Rows: rows, Outputs: true, InlineOutputs: o.InlineOutputs}
 }

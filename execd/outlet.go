@@ -42,6 +42,8 @@ type outlet struct {
 	execs map[string]*network.Rules
 	// generation counts the changes of own.
 	generation int64
+	// watched: changes of the fence are noticed.
+	watched bool
 	// shut: nothing goes out any more, whatever is asked.
 	shut bool
 
@@ -119,13 +121,34 @@ func (out *outlet) open() (err error) {
 			}
 		})
 	}
-	serve(func() error { return out.names.Serve(sockets.Names, sockets.NamesTCP) })
+	if len(sockets.Names) > 0 {
+		serve(func() error { return out.names.Serve(sockets.Names, sockets.NamesTCP) })
+	}
 	for _, listener := range sockets.Relay {
 		serve(func() error { return out.relay.Serve(listener) })
 	}
-	// It ends when the fence is closed.
-	serve(func() error { return out.fence.Watch(context.Background(), func() { out.outlets.changed(out.box) }) })
+	out.watching()
 	return nil
+}
+
+// watch has changes of the fence noticed also while it lets nothing out.
+func (out *outlet) watch() {
+	out.mu.Lock()
+	defer out.mu.Unlock()
+	out.watching()
+}
+
+// watching is watch with mu held. It ends when the fence is closed.
+func (out *outlet) watching() {
+	if out.watched {
+		return
+	}
+	out.watched = true
+	out.served.Go(func() {
+		if err := out.fence.Watch(context.Background(), func() { out.outlets.changed(out.box) }); err != nil {
+			out.outlets.logger.Error("network", "sandbox", out.box.id, "error", err)
+		}
+	})
 }
 
 func (out *outlet) judge() network.Set { return *out.inForce.Load() }

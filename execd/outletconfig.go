@@ -66,13 +66,21 @@ func ownAddresses() ([]netip.Prefix, error) {
 
 // relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
 func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
+	destination, proxy, port := fence.Destination, proxyAddress, uint16(fence.RelayPort)
+	switch plan := out.fence.Plan(); plan.Variant {
+	case fence.VariantPod: // connections are redirected there, and connection tracking knows from where
+		destination = fence.OriginalDestination
+	case fence.VariantProxy:
+		proxy = plan.ProxyAddress()
+		port = proxy.Port()
+	}
 	return relay.Config{
 		Judge:       out.judge,
 		NameOf:      func(address netip.Addr) (string, bool) { return out.names.NameOf(address) },
 		Resolve:     func(ctx context.Context, name string) ([]netip.Addr, error) { return out.names.Resolve(ctx, name) },
-		Destination: fence.Destination,
-		Proxy:       proxyAddress,
-		Port:        fence.RelayPort,
+		Destination: destination,
+		Proxy:       proxy,
+		Port:        port,
 		Own:         own,
 		Limits:      relay.Limits{Connections: out.outlets.config.SandboxConnections},
 		Capacity:    out.outlets.capacity,

@@ -45,6 +45,9 @@ func (h *sandboxes) fill() {
 
 // makeWarm makes a sandbox for the pool, with a worker that waits for its exec.
 func (h *sandboxes) makeWarm(root rootSpec) (*sandbox, error) {
+	if h.config.Attach.on() {
+		return nil, errNotMade
+	}
 	box, err := h.make(h.life, root)
 	if err != nil {
 		return nil, err
@@ -171,8 +174,13 @@ func (h *sandboxes) purge() {
 	}
 }
 
-// take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one of that root.
+// take gives the sandbox of a request: the one it names, if it is the caller's, or a fresh one of that root; where all share one, that.
 func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller, root rootSpec) (*sandbox, error) {
+	if h.config.Attach.on() && id == "" {
+		if id = h.sharedID(); id == "" {
+			return nil, errNoLauncher
+		}
+	}
 	if id != "" {
 		return h.join(id, caller)
 	}
@@ -275,7 +283,9 @@ func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
 	h.mu.Lock()
 	delete(h.made, box)
 	h.mu.Unlock()
-	h.ids.give(box.pair)
+	if !box.shared {
+		h.ids.give(box.pair)
+	}
 	box.release()
 	return nil
 }

@@ -39,6 +39,8 @@ type sandbox struct {
 	release   func()
 	// kept: a caller made it, and it lives until it is deleted. Else it is for one exec.
 	kept bool
+	// shared: it is the container of a launcher that has connected, the one sandbox of everybody who may ask, and nobody's to delete.
+	shared bool
 	// used: something was started in it. A fresh one that wasn't goes back to the pool.
 	used bool
 	// evicted: it was closed by the exec that ran in it, whose end could not be proven otherwise.
@@ -108,6 +110,8 @@ type sandboxes struct {
 	// quarantined counts sandboxes whose end the kernel didn't confirm; their ids are never used again.
 	quarantined int
 	closed      bool
+	// common is the sandbox that is shared by all, nil while no launcher has connected.
+	common *sandbox
 }
 
 func newSandboxes(
@@ -124,6 +128,47 @@ func (h *sandboxes) count() (ready, kept, quarantined int, trouble error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.ready), len(h.kept), h.quarantined, h.trouble
+}
+
+// troubled says why there is no sandbox, or that there is one.
+func (h *sandboxes) troubled(why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.trouble = why
+}
+
+// share makes a sandbox the one of all.
+func (h *sandboxes) share(box *sandbox) {
+	if f := box.Network(); f != nil {
+		box.outlet = h.outlets.newOutlet(box, f)
+	}
+	box.life, box.end = context.WithCancel(context.Background())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.common, h.kept[box.id], h.made[box], h.trouble = box, box, struct{}{}, nil
+}
+
+// retire takes a shared sandbox that has ended away, and returns when nothing of it is left.
+func (h *sandboxes) retire(box *sandbox) {
+	h.mu.Lock()
+	here := h.kept[box.id] == box
+	delete(h.kept, box.id)
+	h.mu.Unlock()
+	if here {
+		_ = h.closeKept(context.Background(), box) // it tells the log itself
+	}
+	// Else whoever evicted it closes it; it ends all the same.
+	box.users.Wait()
+}
+
+// sharedID is the shared sandbox's, empty while there is none.
+func (h *sandboxes) sharedID() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.common == nil || h.kept[h.common.id] != h.common {
+		return ""
+	}
+	return h.common.id
 }
 
 // closeAll closes every sandbox and waits. The house's life is over by then.

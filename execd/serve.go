@@ -40,7 +40,9 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
 	s.chores.Go(s.settle)
-	s.chores.Go(s.proveStart)
+	if !s.config.Attach.on() { // else when there is a launcher
+		s.chores.Go(s.proveStart)
+	}
 	wrong := serveAll(ctx, server, crowd.bound(listeners))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()

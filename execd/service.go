@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/enforcer/cgroup"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy/engine"
@@ -48,6 +49,8 @@ type Service struct {
 	driver       *compiledDriver
 	// pattern is a sandbox plan as fresh sandboxes of the host's own directories have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
+	// podPlan is the fence by uid, where launchers connect.
+	podPlan fence.Plan
 
 	// life ends when the service stops: every walk's context hangs on it.
 	life context.Context
@@ -78,7 +81,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if s.binary, err = openRunner(c.RunnerPath); err != nil {
 		return nil, err
 	}
-	if s.host, err = enforcer.ProbeHost(enforcer.HostConfig{Show: c.Show}); err != nil {
+	if err := s.probe(); err != nil {
 		return nil, err
 	}
 	if err := c.checkDescriptors(s.host.RLimits["nofile"]); err != nil {
@@ -87,8 +90,10 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if err := s.openGroup(); err != nil {
 		return nil, err
 	}
-	if s.ids, err = openIDs(c); err != nil {
-		return nil, err
+	if !c.Attach.on() { // else nobody's ids are ours to give
+		if s.ids, err = openIDs(c); err != nil {
+			return nil, err
+		}
 	}
 	s.queue = newQueue(c)
 	s.bodies = newBudget(c.RequestMemory, "the requests that are here take as much memory as this daemon allows")
@@ -100,7 +105,9 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 		return nil, err
 	}
 	s.sandboxes = newSandboxes(s.life, c, s.host, s.binary, s.ids, s.group, s.images)
-	if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0, rootSpec{})); err != nil {
+	if c.Attach.on() {
+		s.openAttached()
+	} else if s.pattern, err = enforcer.BuildSandbox(s.host, s.sandboxes.spec(0, rootSpec{})); err != nil {
 		return nil, err
 	}
 	if s.log, err = openLog(c); err != nil {
@@ -121,7 +128,11 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	if err := s.recordStart(ctx); err != nil {
 		return nil, err
 	}
-	s.sandboxes.startFilling()
+	if c.Attach.on() {
+		s.chores.Go(s.attachLaunchers)
+	} else {
+		s.sandboxes.startFilling()
+	}
 	s.chores.Go(s.mendLog)
 	s.chores.Go(s.watchDrift)
 	s.chores.Go(s.egress.write)
@@ -132,6 +143,15 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 		s.chores.Go(s.interpreters.fill)
 	}
 	return s, nil
+}
+
+// probe asks the host what it can do.
+func (s *Service) probe() (err error) {
+	if s.config.Attach.on() {
+		return s.probeAttached()
+	}
+	s.host, err = enforcer.ProbeHost(enforcer.HostConfig{Show: s.config.Show})
+	return err
 }
 
 // openRunner takes the launcher's binary: once, so that nothing changes it while we live.

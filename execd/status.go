@@ -27,7 +27,9 @@ type Status struct {
 
 // HostStatus is what this place lets us enforce.
 type HostStatus struct {
-	Tier       policy.Tier          `json:"tier"`
+	Tier policy.Tier `json:"tier"`
+	// Place is "local" where this daemon makes its sandboxes, "attached" where its one sandbox is the container of a launcher that connects.
+	Place      string               `json:"place"`
 	Kernel     string               `json:"kernel"`
 	Arch       string               `json:"arch"`
 	UID        int                  `json:"uid"`
@@ -70,7 +72,7 @@ func (s *Service) Status() Status {
 		Version: s.config.Version, Ready: len(troubles) == 0, Troubles: troubles, UptimeSeconds: time.Since(s.began).Seconds(),
 		Policy: s.engine.Status(),
 		Host: HostStatus{
-			Tier: s.host.Tier(), Kernel: s.host.Kernel, Arch: s.host.Arch, UID: s.host.UID, Mechanisms: s.host.Doctor(),
+			Tier: s.host.Tier(), Place: s.place(), Kernel: s.host.Kernel, Arch: s.host.Arch, UID: s.host.UID, Mechanisms: s.host.Doctor(),
 		},
 		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
 		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined, Drifted: len(s.sandboxes.alive(hasDrifted))},
@@ -87,6 +89,13 @@ func (s *Service) Status() Status {
 	return status
 }
 
+func (s *Service) place() string {
+	if s.config.Attach.on() {
+		return "attached"
+	}
+	return "local"
+}
+
 // troubles says what keeps the service from doing its job. A policy that is stale doesn't: the last good one is in force.
 func (s *Service) troubles() []string {
 	troubles := []string{}
@@ -97,7 +106,11 @@ func (s *Service) troubles() []string {
 		troubles = append(troubles, fmt.Sprintf("the audit log can't be written: %v", err))
 	}
 	if _, _, _, err := s.sandboxes.count(); err != nil {
-		troubles = append(troubles, fmt.Sprintf("the last sandbox could not be made: %v", err))
+		if s.config.Attach.on() {
+			troubles = append(troubles, sentence(err))
+		} else {
+			troubles = append(troubles, fmt.Sprintf("the last sandbox could not be made: %v", err))
+		}
 	}
 	for _, box := range s.sandboxes.alive(hasDrifted) {
 		troubles = append(troubles, fmt.Sprintf("sandbox %s isn't gone yet: %v", box.id, box.drift.Load()))

@@ -209,7 +209,8 @@ func (s *Service) lookAtSelf() policy.Verdict {
 		row.Held = row.Want == row.Got
 		v.Rows = append(v.Rows, row)
 	}
-	now, err := enforcer.ProbeHost(enforcer.HostConfig{Show: s.config.Show})
+	// What is held of the network is read back with the sandbox.
+	now, err := enforcer.ProbeHost(enforcer.HostConfig{Show: s.config.Show, Attached: s.config.Attach.on()})
 	if err != nil {
 		v.Rows = append(v.Rows, unread(err))
 		return v

@@ -13,6 +13,8 @@ type ExecOptions struct {
 	Stream bool
 	// ExplainDenials names the system calls that the seccomp filter refused.
 	ExplainDenials bool
+	// NetworkUnsaid says that nothing was said of the network: where all execs share a sandbox, that sandbox's is meant.
+	NetworkUnsaid bool
 	// InlineOutputs is how many bytes of the files that a run leaves in outputs/ the answer has, at most 64 MiB; 0: it only lists them.
 	InlineOutputs int64
 }
@@ -122,7 +124,7 @@ func ParseExec(data []byte) (Request, ExecOptions, error) {
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream, ExplainDenials: wire.ExplainDenials}, nil
+	return request, ExecOptions{ResultMarker: wire.ResultMarker, Stream: wire.Stream, ExplainDenials: wire.ExplainDenials, NetworkUnsaid: wire.Network == nil}, nil
 }
 
 // ParseRun reads the body of POST /v1/run. Inputs that aren't there are {}. The error is a *FieldError.
@@ -145,7 +147,7 @@ func parseRunBody(rest []byte, inputs jsontext.Value, bulk *Bulk) (Request, Exec
 	if fault != nil {
 		return Request{}, ExecOptions{}, fault
 	}
-	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials, InlineOutputs: inline}, nil
+	return request, ExecOptions{Stream: wire.Stream, ExplainDenials: wire.ExplainDenials, NetworkUnsaid: wire.Network == nil, InlineOutputs: inline}, nil
 }
 
 // sayExternals explains why "externals", which callers of DataRobot's sandbox know, is no field of a run.

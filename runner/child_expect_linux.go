@@ -26,6 +26,21 @@ type place struct {
 	worker int
 	// wipe has the worker remove first what earlier execs left.
 	wipe bool
+	// outline is the launcher's, where that is all that may be read of it.
+	outline enforcer.Outline
+	// through has the launcher send a signal that the daemon may not; nil: there is none to ask.
+	through func(pidfd int, signal unix.Signal) error
+	// streams says that the child's ends of its streams are another uid's, which must be let open them by their names in /dev.
+	streams bool
+}
+
+// signal sends a signal to the process of a pidfd. What comes of it is asked of the pidfd.
+func (p place) signal(pidfd int, signal unix.Signal) error {
+	err := unix.PidfdSendSignal(pidfd, signal, nil, 0)
+	if errors.Is(err, unix.EPERM) && p.through != nil {
+		return p.through(pidfd, signal)
+	}
+	return err
 }
 
 // place is where this sandbox's children are.
@@ -34,6 +49,10 @@ func (s *Sandbox) place() (place, error) {
 	at := place{
 		namespaces: state.Namespaces, root: state.Root, rootID: state.RootID, workerID: state.ExeID,
 		parent: s.root, groups: &s.groups, worker: s.config.Plan.Outside.UID,
+		outline: state.Outline, through: s.through, streams: s.config.Plan.Attached != nil && s.config.Plan.Worker.UID != os.Geteuid(),
+	}
+	if s.config.Plan.Attached == nil {
+		at.through = nil
 	}
 	if at.parent != nil {
 		at.workers = s.workersGroup.Path()
@@ -82,7 +101,7 @@ func (c *Child) describe(with IO, walked int) error {
 	c.expect = enforcer.Expect{
 		PID: c.pid, WorkerPID: c.worker.pid, StepsPlanned: planned, StepsWalked: walked, FDs: fds, Extra: c.inv.Extra,
 		Namespaces: c.place.namespaces, Root: c.place.root, RootID: c.place.rootID, WorkerID: c.place.workerID,
-		Cwd: c.inv.Cwd, Cgroup: c.place.workers, Own: c.inv.Own,
+		Outline: c.place.outline, Cwd: c.inv.Cwd, Cgroup: c.place.workers, Own: c.inv.Own,
 	}
 	if c.heard.cwd != "" {
 		c.expect.Cwd = c.heard.cwd

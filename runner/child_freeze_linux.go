@@ -19,7 +19,7 @@ func (c *Child) Freeze() (whole bool, err error) {
 		return false, nil
 	}
 	if c.pidfd >= 0 { // first of all, and wherever it is
-		err = unix.PidfdSendSignal(c.pidfd, unix.SIGSTOP, nil, 0)
+		err = c.place.signal(c.pidfd, unix.SIGSTOP)
 		if errors.Is(err, unix.ESRCH) {
 			err = nil // it has ended, and what it left behind is stopped with the rest
 		}

@@ -182,6 +182,13 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 
 // ownStreams makes the pipes the child's, so that it can open /dev/stdout.
 func (c *Child) ownStreams(p enforcer.Plan, ends []int) error {
+	if c.place.streams {
+		for i, fd := range ends { // to read stdin, and to write to the others
+			if err := unix.Fchmod(fd, [3]uint32{0o604, 0o602, 0o602}[i]); err != nil {
+				return os.NewSyscallError("fchmod", err)
+			}
+		}
+	}
 	if !p.SetIDs || os.Geteuid() != 0 {
 		return nil
 	}

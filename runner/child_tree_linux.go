@@ -90,7 +90,7 @@ func (c *Child) signal(number unix.Signal, pids []int, got map[int]bool) error {
 		if !slices.Contains(tree, pid) {
 			continue
 		}
-		if err := unix.PidfdSendSignal(pidfd, number, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := c.place.signal(pidfd, number); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("signal %d: %w", number, err)
 		}
 		got[pid] = true

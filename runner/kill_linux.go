@@ -23,7 +23,7 @@ func (c *Child) Interrupt() bool {
 		return false
 	}
 	// It isn't needed: who doesn't hear it is killed later.
-	_ = unix.PidfdSendSignal(c.pidfd, unix.SIGALRM, nil, 0)
+	_ = c.place.signal(c.pidfd, unix.SIGALRM)
 	return true
 }
 
@@ -54,7 +54,7 @@ func (c *Child) killFor(why killReason) {
 		_ = c.group.Kill()
 	}
 	if c.pidfd >= 0 {
-		killProcess(c.pidfd) // the worker then ends the rest; it is frozen until then if the child is at its gate
+		_ = c.place.signal(c.pidfd, unix.SIGKILL) // the worker then ends the rest; it is frozen until then if the child is at its gate
 	}
 	fault("child.killed")
 	// A leader that can't die, in the kernel for a dead file system, shall not keep the rest alive.

@@ -28,6 +28,14 @@ func RunLauncher(args []string) int {
 	if err := unix.Prctl(unix.PR_SET_NAME, nameBytes(), 0, 0, 0); err != nil {
 		return exitUsage
 	}
+	if args[1] == modeConnected {
+		if _, err := unix.GetsockoptInt(daemonSocket, unix.SOL_SOCKET, unix.SO_TYPE); err != nil {
+			return exitUsage
+		}
+		status := serve()
+		endAll()
+		return status
+	}
 	if os.Getpid() != 1 {
 		return exitUsage
 	}

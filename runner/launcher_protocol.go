@@ -11,10 +11,14 @@ import (
 
 // launcherOrder is what the daemon says. Exactly one field is set.
 type launcherOrder struct {
+	// Execute: the descriptor beside it is the daemon's binary, which the launcher becomes. It is the first word to one that the daemon hasn't started.
+	Execute bool `json:"execute,omitzero"`
 	// Plan: make this sandbox. The plan's JSON is the whole of the descriptor beside it.
 	Plan bool `json:"plan,omitzero"`
 	// Start: start a worker whose socket is the descriptor beside it. It is the worker's number, from 1.
 	Start uint64 `json:"start,omitzero"`
+	// Signal: send this signal to the process whose pidfd is the descriptor beside it. A daemon of another uid may not.
+	Signal int `json:"signal,omitzero"`
 }
 
 // launcherReply is what the launcher says. Exactly one field is set.

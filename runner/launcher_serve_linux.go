@@ -34,10 +34,14 @@ func serve() int {
 			return 0
 		}
 		var order launcherOrder
-		if err := json.Unmarshal(data, &order, strict); err != nil || order.Start == 0 || len(fds) != 1 {
+		if err := json.Unmarshal(data, &order, strict); err != nil || (order.Start == 0) == (order.Signal == 0) || len(fds) != 1 {
 			return 1
 		}
-		s.start(order.Start, fds[0])
+		if order.Signal != 0 {
+			_ = unix.PidfdSendSignal(fds[0], unix.Signal(order.Signal), nil, 0) // it may be gone; what comes of it the daemon sees
+		} else {
+			s.start(order.Start, fds[0])
+		}
 		closeAll(fds)
 	}
 }

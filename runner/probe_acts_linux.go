@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,9 @@ var probeActs = map[string]func() error{
 	"proc.write core_pattern":           func() error { return opened("/proc/sys/kernel/core_pattern", unix.O_WRONLY) },
 	"proc.launcher's memory":            func() error { return opened("/proc/1/mem", unix.O_RDWR) },
 	"proc.launcher's environ":           func() error { return opened("/proc/1/environ", unix.O_RDONLY) },
+	"proc.worker's memory":              func() error { return opened(ofWorker("mem"), unix.O_RDWR) },
+	"proc.worker's environ":             func() error { return opened(ofWorker("environ"), unix.O_RDONLY) },
+	"proc.worker's root":                func() error { return opened(ofWorker("root/etc"), unix.O_RDONLY) },
 	"proc.launcher's root":              func() error { return opened("/proc/1/root/etc", unix.O_RDONLY) },
 	"launcher.write own binary":         func() error { return opened("/proc/self/exe", unix.O_WRONLY) },
 	"identity.become 0":                 func() error { return called(unix.SYS_SETRESUID, 0, 0, 0) },
@@ -41,6 +45,7 @@ var probeActs = map[string]func() error{
 	"no_new_privs.clear":                func() error { return called(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 0, 0) },
 	"rlimit.nofile raise":               raiseLimit,
 	"landlock.write_file":               func() error { return opened(probeFile, unix.O_WRONLY) },
+	"landlock.write_device":             func() error { return opened(landlock.ProbeDevice, unix.O_WRONLY) },
 	"landlock.write_fifo":               func() error { return opened(landlock.ProbeFIFO, unix.O_WRONLY) },
 	"landlock.truncate":                 func() error { return unix.Truncate(probeFile, 0) },
 	"landlock.ioctl_dev":                deviceIoctl,
@@ -160,3 +165,6 @@ func called(nr, a, b, c uintptr) error {
 	}
 	return nil
 }
+
+// ofWorker is a file in /proc of the worker, who is the parent and has the same uid where nobody can change it.
+func ofWorker(name string) string { return "/proc/" + strconv.Itoa(unix.Getppid()) + "/" + name }

@@ -22,6 +22,9 @@ const dialBound = 5 * time.Second
 // Dial connects to a TCP port of the sandbox's loopback: as a program of the sandbox would, with a socket that is made in its network by a thread that goes
 // there for that and comes back.
 func (s *Sandbox) Dial(port uint16) (net.Conn, error) {
+	if s.peer != nil { // its network is others' too: what answers on a port there may be anybody
+		return nil, ErrNoEntry
+	}
 	network, err := os.Open("/proc/" + strconv.Itoa(s.PID()) + "/ns/net")
 	if err != nil {
 		return nil, err

@@ -15,6 +15,10 @@ func (s *Sandbox) VerifyFence() (policy.Verdict, error) {
 	if err != nil {
 		return verdict, err
 	}
-	verdict.Rows = enforcer.CheckFence(s.config.Plan, s.state.Namespaces["net"], state)
+	namespace := s.state.Namespaces["net"]
+	if s.peer != nil { // the daemon's own
+		namespace = s.config.Host.Namespaces["net"]
+	}
+	verdict.Rows = enforcer.CheckFence(s.config.Plan, namespace, state)
 	return verdict, nil
 }

@@ -49,7 +49,9 @@ type Sandbox struct {
 	state   enforcer.SandboxState
 	verdict policy.Verdict
 	process *os.Process
-	link    *link
+	// peer is the launcher in place of process, where somebody else has started it.
+	peer *peer
+	link *link
 	// fence is the sandbox's, nil where its plan has none. It is closed with the sandbox.
 	fence *fence.Fence
 	// root is the group that launcher, workers and execs have in common, and workersGroup the leaf of the first two; nil without Config.Cgroup.
@@ -93,7 +95,12 @@ func (e *MismatchError) Error() string {
 }
 
 // PID is the launcher's, in the daemon's PID namespace. It is the sandbox's until Gone is closed.
-func (s *Sandbox) PID() int { return s.process.Pid }
+func (s *Sandbox) PID() int {
+	if s.peer != nil {
+		return s.peer.pid
+	}
+	return s.process.Pid
+}
 
 // Plan is what the sandbox was made from.
 func (s *Sandbox) Plan() enforcer.SandboxPlan { return s.config.Plan }
@@ -117,14 +124,14 @@ func (s *Sandbox) Gone() <-chan struct{} { return s.gone }
 // it and doesn't let the first one be reaped before all are (zap_pid_ns_processes; pid_namespaces(7)).
 func (s *Sandbox) Close(ctx context.Context) error {
 	s.closing.Store(true)
-	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("sandbox: kill the launcher: %w", err)
 	}
 	select {
 	case <-s.gone:
 		return s.cleanErr
 	case <-ctx.Done():
-		return fmt.Errorf("sandbox: launcher %d is killed, and the kernel hasn't ended all of its namespace yet: %w", s.process.Pid, ctx.Err())
+		return fmt.Errorf("sandbox: launcher %d is killed, and the kernel hasn't ended all of its namespace yet: %w", s.PID(), ctx.Err())
 	}
 }
 
@@ -153,6 +160,9 @@ func startingWorker(v policy.Verdict) bool {
 
 // observe reads back and checks. said is the hostname as the launcher gave it, for when the daemon can't read it.
 func (s *Sandbox) observe(said string) (enforcer.SandboxState, policy.Verdict, error) {
+	if s.peer != nil {
+		return s.observeAttached(said)
+	}
 	state, err := enforcer.ObserveSandbox(s.process.Pid, s.fence)
 	if err != nil {
 		return state, policy.Verdict{}, err

@@ -18,14 +18,17 @@ func (s *Sandbox) listen() {
 	heard := make(chan error, 1)
 	go func() {
 		err := s.hear()
-		if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			s.config.Logger.Error("kill a launcher", "pid", s.process.Pid, "error", err)
+		if err := s.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			s.config.Logger.Error("kill a launcher", "pid", s.PID(), "error", err)
 		}
 		heard <- err
 	}()
-	var waitErr error
-	if s.ended, waitErr = s.process.Wait(); waitErr != nil {
-		s.config.Logger.Error("wait for a launcher", "pid", s.process.Pid, "error", waitErr)
+	if s.peer != nil {
+		s.peer.wait()
+	} else if state, err := s.process.Wait(); err != nil {
+		s.config.Logger.Error("wait for a launcher", "pid", s.PID(), "error", err)
+	} else {
+		s.ended = state
 	}
 	// The socket's end would tell as well, but not if somebody else held the launcher's end of it.
 	s.link.deadline(time.Unix(1, 0))
@@ -35,8 +38,9 @@ func (s *Sandbox) listen() {
 		s.fence.Close()
 	}
 	if !s.closing.Load() {
-		s.config.Logger.Error("a launcher has ended by itself", "pid", s.process.Pid, "error", err, "state", s.ended.String())
+		s.config.Logger.Error("a launcher has ended by itself", "pid", s.PID(), "error", err, "state", s.ended.String())
 	}
+	s.cutWorkers()
 	s.mu.Lock()
 	for _, w := range s.all {
 		close(w.gone)
@@ -49,7 +53,7 @@ func (s *Sandbox) listen() {
 	s.mu.Unlock()
 	limit, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	s.cleanErr = s.removeGroups(limit)
+	s.cleanErr = errors.Join(s.removeGroups(limit), s.awaitLeft(limit))
 	close(s.gone)
 }
 

@@ -111,7 +111,9 @@ func (s *Sandbox) startWorker(ctx context.Context) (*worker, error) {
 	if err == nil {
 		var w *worker
 		if w, err = s.awaitWorker(ctx, number, answer); err == nil {
+			s.mu.Lock()
 			w.conn = ours
+			s.mu.Unlock()
 			return w, nil
 		}
 	}
@@ -188,7 +190,11 @@ func (s *Sandbox) putWorker(w *worker) {
 // dropWorker kills a worker that must not be used again. If it leaves a tree, that is the sandbox's to end.
 func (s *Sandbox) dropWorker(w *worker) {
 	// ESRCH: it is gone already.
-	if err := unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0); err != nil && err != unix.ESRCH {
+	err := unix.PidfdSendSignal(int(w.pidfd.Fd()), unix.SIGKILL, nil, 0)
+	if errors.Is(err, unix.EPERM) && s.config.Plan.Attached != nil {
+		err = s.through(int(w.pidfd.Fd()), unix.SIGKILL)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
 		s.config.Logger.Error("kill a worker", "pid", w.pid, "error", err)
 	}
 	w.close()

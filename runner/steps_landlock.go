@@ -28,7 +28,7 @@ func (t *builder) landlock(plan enforcer.Plan, inv enforcer.Invocation, worker i
 	if plan.Landlock.HandledFS&unix.LANDLOCK_ACCESS_FS_WRITE_FILE != 0 {
 		t.add(Step{
 			Name: "probe.landlock.fs", Nr: unix.SYS_OPENAT, Args: [6]uint64{atFDCWD, 0, unix.O_WRONLY | unix.O_NONBLOCK | unix.O_CLOEXEC},
-			Memory: []Memory{{Arg: 1, Bytes: cstring(landlock.ProbeFIFO)}}, Want: -int64(unix.EACCES), Probe: true,
+			Memory: []Memory{{Arg: 1, Bytes: cstring(probeOf(plan))}}, Want: -int64(unix.EACCES), Probe: true,
 		})
 	}
 	// A socket gets the lowest free number, which is the one that the ruleset had.
@@ -57,6 +57,15 @@ func (t *builder) landlock(plan enforcer.Plan, inv enforcer.Invocation, worker i
 	if plan.Landlock.Scoped&unix.LANDLOCK_SCOPE_SIGNAL != 0 && !plan.SetIDs {
 		t.add(Step{Name: "probe.landlock.signal", Nr: unix.SYS_KILL, Args: [6]uint64{uint64(worker), 0}, Want: -int64(unix.EPERM), Probe: true})
 	}
+}
+
+// probeOf is a file that permissions let everybody write to and no rule grants: ours, or in a root that somebody else made a device that every
+// container has and hardly anybody needs.
+func probeOf(plan enforcer.Plan) string {
+	if plan.Attached {
+		return landlock.ProbeDevice
+	}
+	return landlock.ProbeFIFO
 }
 
 func (t *builder) socket(name string, family, want int) {

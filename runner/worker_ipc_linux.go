@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -25,6 +26,7 @@ var sysv = []struct {
 // wipe removes every System V object of the sandbox. The daemon asks for it where execs ran before and none runs now: whatever is there was left
 // behind. POSIX queues, the other kind of name that isn't a file, nobody can make: RLIMIT_MSGQUEUE is 0.
 func (w *shepherd) wipe() error {
+	foreign := map[sysvObject]bool{}
 	for _, kind := range sysv {
 		for again := false; ; again = true {
 			left, err := readSysv(kind.list, kind.column)
@@ -34,14 +36,20 @@ func (w *shepherd) wipe() error {
 			if err != nil {
 				return err
 			}
-			if len(left) == 0 {
+			if left = slices.DeleteFunc(left, func(o sysvObject) bool { return foreign[o] }); len(left) == 0 {
 				break
 			}
 			if again {
 				return fmt.Errorf("%s: %d objects can't be removed", kind.list, len(left))
 			}
 			for _, object := range left {
-				if err := w.removeSysv(object, kind.remove, kind.args); err != nil {
+				err := w.removeSysv(object, kind.remove, kind.args)
+				if errors.Is(err, unix.EPERM) && object.maker != unix.Geteuid() {
+					// Another container's: the namespace isn't the sandbox's alone, and no exec here can have had that uid.
+					foreign[object] = true
+					continue
+				}
+				if err != nil {
 					return fmt.Errorf("%s: %d of uid %d: %w", kind.list, object.id, object.maker, err)
 				}
 			}

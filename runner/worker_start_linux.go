@@ -79,17 +79,22 @@ func enterScope() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	rules, err := landlock.Ruleset{ABI: scopeABI, Scoped: unix.LANDLOCK_SCOPE_SIGNAL}.Create()
-	if err != nil {
-		return err
-	}
-	if err := landlock.RestrictSelf(rules); err != nil {
+	if err := signalScope(); err != nil {
 		return err
 	}
 	if err := unix.Prctl(unix.PR_SET_TIMERSLACK, idleSlack, 0, 0, 0); err != nil {
 		return fmt.Errorf("timer slack: %w", err)
 	}
 	return again(stageScoped)
+}
+
+// signalScope puts this thread into a Landlock domain beyond which its signals, and those of all that it starts, don't reach.
+func signalScope() error {
+	rules, err := landlock.Ruleset{ABI: scopeABI, Scoped: unix.LANDLOCK_SCOPE_SIGNAL}.Create()
+	if err != nil {
+		return err
+	}
+	return landlock.RestrictSelf(rules)
 }
 
 // Timer slack in nanoseconds: how late the kernel may wake a thread that sleeps (prctl(2)). usualSlack is the kernel's own. With idleSlack, which

@@ -17,7 +17,7 @@ func TestByHand(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	for _, args := range [][]string{nil, {"launcher"}, {"serve"}, {"--help"}, {"launcher", "more"}} {
+	for _, args := range [][]string{nil, {"launcher"}, {"serve"}, {"--help"}, {"launcher", "more"}, {"connect"}, {"connect", "/nowhere", "no uid"}, {"connected"}} {
 		err := exec.Command(program, args...).Run()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 {

@@ -44,6 +44,7 @@ func (p *program) doctor(_ context.Context, flags *flagSet, args []string) (int,
 	var asJSON bool
 	flags.Var(&show, "show", "host `path` that sandboxes should see; again for more")
 	dir := flags.String("policy", "", "`directory` of a policy: may others write it, and will changes be seen?")
+	attached := flags.Bool("attached", false, "what a daemon beside a container would have, whose launcher connects to it (serve --runner-socket)")
 	flags.BoolVar(&asJSON, "json", false, "print it as JSON")
 	if err := flags.parse(args); err != nil {
 		return 0, err
@@ -51,7 +52,7 @@ func (p *program) doctor(_ context.Context, flags *flagSet, args []string) (int,
 	if err := flags.noArguments(); err != nil {
 		return 0, err
 	}
-	host, err := enforcer.ProbeHost(enforcer.HostConfig{Show: show})
+	host, err := enforcer.ProbeHost(enforcer.HostConfig{Show: show, Attached: *attached})
 	if err != nil {
 		return 1, err
 	}

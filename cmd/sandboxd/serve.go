@@ -20,6 +20,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		format  string
 		level   slog.Level
 		foreign facades
+		joined  attach
 		tuned   = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
@@ -27,6 +28,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	token := flags.String("token-file", "", "`path` of a file of ours, mode 0600, with the token that requests to --listen must have")
 	beyond := flags.Bool("listen-beyond-loopback", false, "let --listen be an address of a network; protecting it, and the token on it, is up to you")
 	foreign.register(flags)
+	joined.register(flags)
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
@@ -70,7 +72,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if *beyond && *tcp == "" {
 		return 0, errors.New("--listen-beyond-loopback needs --listen")
 	}
-	if err := foreign.configure(flags, &config); err != nil {
+	if err := errors.Join(foreign.configure(flags, &config), joined.configure(&config)); err != nil {
 		return 0, err
 	}
 	listen := func() ([]net.Listener, error) {

@@ -6,6 +6,8 @@ const (
 	// ProbeFIFO is a FIFO without a reader, mode 0222, that no rule grants. Opening it with O_WRONLY|O_NONBLOCK answers EACCES within a
 	// domain, and ENXIO without one: harmless either way.
 	ProbeFIFO = "/.sandboxd-probe"
+	// ProbeDevice takes the place of ProbeFIFO and of ProbeDir in a root that isn't ours: mode 0666 everywhere, and granted by no rule.
+	ProbeDevice = "/dev/full"
 	// ProbeSocket is the abstract name (after the NUL byte) of a SOCK_STREAM socket on which the launcher, who is in no domain, listens.
 	// connect(2) answers EPERM where the domain scopes abstract sockets (ABI 6), and succeeds where it doesn't.
 	ProbeSocket = "sandboxd-probe"

@@ -39,8 +39,10 @@ func Apply(p Plan, open Open) (fds []int, err error) {
 			}
 		}
 	}
-	if err := send(p, fds); err != nil {
-		return fds, err
+	if p.Variant != VariantProxy {
+		if err := send(p, fds); err != nil {
+			return fds, err
+		}
 	}
 	for i, s := range p.Sockets {
 		for _, option := range s.Options {
@@ -64,10 +66,24 @@ func send(p Plan, fds []int) error {
 			return fmt.Errorf("fence: rtnetlink: %s: %w", routeRequest(request), err)
 		}
 	}
-	if err := ask(fds[p.socket(socketNetfilter)], p.Netfilter); err != nil {
+	netfilter := p.Netfilter
+	if p.Variant == VariantPod {
+		netfilter = replacing(netfilter)
+	}
+	if err := ask(fds[p.socket(socketNetfilter)], netfilter); err != nil {
 		return fmt.Errorf("fence: nf_tables: %w", err)
 	}
 	return nil
+}
+
+// replacing has a transaction take our table away first, where one is there: that of a daemon that died, or one that somebody has changed. To delete what
+// isn't there would be an error, so it is made before; a table that lost its owner becomes ours with that. Nothing comes between, so that there is no
+// moment without rules.
+func replacing(transaction []byte) []byte {
+	length := func(at int) int { return (int(native.Uint32(transaction[at:])) + 3) &^ 3 }
+	begin := length(0)
+	table := transaction[begin : begin+length(begin)]
+	return slices.Concat(transaction[:begin], table, deleteTable(), transaction[begin:])
 }
 
 // routeRequest names a request for an error.

@@ -18,6 +18,21 @@ func Works(p Plan) error {
 	if err != nil {
 		return err
 	}
+	return holds(p, fds)
+}
+
+// WorksHere makes the fence in the caller's own network namespace, reads it back, and lets go of it. Its rules stay, which let nothing out that isn't named:
+// in a pod there is to be no moment between the first look and the fence that is held.
+func WorksHere(p Plan) error {
+	fds, err := Apply(p, Here)
+	if err != nil {
+		return err
+	}
+	return holds(p, fds)
+}
+
+// holds says whether what was made reads back as it was planned, and closes it.
+func holds(p Plan, fds []int) error {
 	f, err := Hold(p, fds)
 	if err != nil {
 		return err

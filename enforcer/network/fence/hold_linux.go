@@ -147,16 +147,19 @@ func (f *Fence) Shut() error {
 	return errors.Join(all...)
 }
 
-// Repair sends the plan once more, after taking every rule away that is there: nobody else has rules in a namespace of ours. Foreign links, addresses and
-// routes stay, so that whoever called it must look again, and [Fence.Shut] the fence if it still isn't as planned. In a pod the namespace is
-// shared, and there is no repair.
+// Repair sends the plan once more, after taking every rule away that is there: nobody else has rules in a namespace of ours. In a pod the namespace is
+// shared, and only our own table is replaced. Foreign links, addresses and routes stay, and in a pod foreign rules, so that whoever called it must look
+// again, and [Fence.Shut] the fence if it still isn't as planned.
 func (f *Fence) Repair() error {
-	if f.plan.Variant != VariantAnyIP {
-		return errors.New("fence: repair: the namespace isn't the fence's alone")
-	}
 	p := f.plan
-	begin := (int(native.Uint32(p.Netfilter)) + 3) &^ 3 // the message that begins the transaction
-	p.Netfilter = append(append(append([]byte{}, p.Netfilter[:begin]...), flushRuleset()...), p.Netfilter[begin:]...)
+	switch p.Variant {
+	case VariantPod: // replacing is how it is sent
+	case VariantAnyIP:
+		begin := (int(native.Uint32(p.Netfilter)) + 3) &^ 3 // the message that begins the transaction
+		p.Netfilter = append(append(append([]byte{}, p.Netfilter[:begin]...), flushRuleset()...), p.Netfilter[begin:]...)
+	default:
+		return errors.New("fence: repair: there are no rules to send again")
+	}
 	f.asking.Lock()
 	defer f.asking.Unlock()
 	return f.onNetlink(func(netfilter, route int) error {
@@ -192,6 +195,9 @@ func control(file *os.File, do func(fd int)) error {
 // Watch calls changed whenever somebody has changed links, addresses, routes or rules, or may have: the kernel drops notices that nobody takes in time, and
 // says so. It returns when ctx ends or the fence is closed. What Repair does is noticed as well.
 func (f *Fence) Watch(ctx context.Context, changed func()) error {
+	if f.plan.Variant == VariantProxy {
+		return nil // there is nothing that the kernel would tell of
+	}
 	var watchers sync.WaitGroup
 	var errs [2]error
 	for i, name := range []string{socketWatchRoute, socketWatchNetfilter} {

@@ -33,6 +33,10 @@ func newTable(flags uint32) []byte {
 	return nfMessage(nfTables|unix.NFT_MSG_NEWTABLE, unix.NLM_F_CREATE, unix.NFPROTO_INET, 0, text(unix.NFTA_TABLE_NAME, tableName), big32(unix.NFTA_TABLE_FLAGS, flags))
 }
 
+func deleteTable() []byte {
+	return nfMessage(nfTables|unix.NFT_MSG_DELTABLE, 0, unix.NFPROTO_INET, 0, text(unix.NFTA_TABLE_NAME, tableName))
+}
+
 // flushRuleset deletes every table of every family.
 func flushRuleset() []byte {
 	return nfMessage(nfTables|unix.NFT_MSG_DELTABLE, 0, unix.NFPROTO_UNSPEC, 0)

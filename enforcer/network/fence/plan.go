@@ -8,7 +8,7 @@ import (
 
 // Plan is a fence, inert: what to send to the kernel, and which sockets to make.
 type Plan struct {
-	// Variant is [VariantAnyIP] or [VariantPod]; empty: there is no fence, and the namespace has no way out at all.
+	// Variant is [VariantAnyIP], [VariantPod] or [VariantProxy]; empty: there is no fence, and the namespace has no way out at all.
 	Variant string `json:"variant,omitzero"`
 	// Route are rtnetlink requests, each sent alone, in this order. Each can be sent again without harm.
 	Route [][]byte `json:"route,omitzero"`
@@ -22,6 +22,7 @@ type Plan struct {
 const (
 	VariantAnyIP = "anyip"
 	VariantPod   = "pod"
+	VariantProxy = "proxy"
 )
 
 // Socket is one socket to make. Its numbers are socket(2)'s, setsockopt(2)'s and bind(2)'s.
