@@ -3,8 +3,6 @@ package execd
 import (
 	"encoding/json/v2"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -414,60 +412,6 @@ func TestHandOverIsRecorded(t *testing.T) {
 	if records[before].Request.Code == nil || records[before].Request.Code.Digest == release.Request.Code.Digest {
 		t.Error("it was started for the job's code")
 	}
-}
-
-// TestWarmLeavesNothing: no process, descriptor, cgroup or sandbox is left. SANDBOXD_WARM_RUNS has more of them run than a hundred.
-func TestWarmLeavesNothing(t *testing.T) {
-	runs := 100
-	if text := os.Getenv("SANDBOXD_WARM_RUNS"); text != "" {
-		if _, err := fmt.Sscan(text, &runs); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s := start(t, warmConfig(t, Prewarm{Imports: []string{"json"}, Size: 4}))
-	count := func() (descriptors, sandboxes, processes int) {
-		fds, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			t.Fatal(err)
-		}
-		awaited(t, "closed sandboxes", func() bool { return len(s.sandboxes.alive(nil)) <= 4 })
-		children, err := filepath.Glob("/proc/self/task/*/children")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range children {
-			text, _ := os.ReadFile(file) // a thread that has ended has none
-			processes += len(strings.Fields(string(text)))
-		}
-		return len(fds), len(s.sandboxes.alive(nil)), processes
-	}
-	for range 8 {
-		run(t, s, InterpreterWarm, pythonRun("pass"))
-	}
-	untilFull(t, s)
-	fds, _, processes := count()
-	warm := 0
-	for n := range runs {
-		reply := s.Exec(t.Context(), pythonRun("_return = inputs['n']"), Options{})
-		mustBe(t, reply, OutcomeOK)
-		if string(reply.ReturnValue) != "3" || !reply.TreeEmpty {
-			t.Fatalf("run %d: %s, empty %t", n, reply.ReturnValue, reply.TreeEmpty)
-		}
-		if reply.Interpreter == InterpreterWarm {
-			warm++
-		}
-		if n%4 == 0 {
-			untilFull(t, s)
-		}
-	}
-	if warm < runs/2 {
-		t.Errorf("%d of %d were warm", warm, runs)
-	}
-	untilFull(t, s)
-	awaited(t, "what they had", func() bool {
-		nowFDs, boxes, nowProcesses := count()
-		return nowFDs <= fds+4 && boxes == 4 && nowProcesses <= processes
-	})
 }
 
 // TestWarmTogether: callers at once, while the policy is reloaded and everything is looked at.
