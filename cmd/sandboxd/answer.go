@@ -64,8 +64,14 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 	if a.explain && !a.json {
 		explain(p, reply)
 	}
+	if a.json && reply.Value() != nil {
+		return reply.WriteJSON(p.stdout)
+	}
 	if a.json {
 		return printJSON(p.stdout, reply)
+	}
+	if err := a.showLong(p, reply); err != nil {
+		return err
 	}
 	// A program that sets no value gives null; --json tells that from one that set null.
 	if a.value && len(reply.ReturnValue) > 0 && reply.ReturnValue.Kind() != 'n' {
@@ -82,6 +88,21 @@ func (a *answer) show(p *program, reply execd.Reply) error {
 		p.complain(errors.New("degraded: " + lacks(reply.Verdict.Degraded) + "; --explain says more"))
 	}
 	return nil
+}
+
+// showLong prints a value that is too long for memory.
+func (a *answer) showLong(p *program, reply execd.Reply) error {
+	if !a.value || reply.Value() == nil {
+		return nil
+	}
+	err := reply.Value().Pieces(func(piece []byte) error {
+		_, err := p.stdout.Write(piece)
+		return err
+	})
+	if err == nil {
+		_, err = fmt.Fprintln(p.stdout)
+	}
+	return err
 }
 
 // lacks are the names alone of "name: reason".

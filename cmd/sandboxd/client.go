@@ -32,7 +32,7 @@ func newClient(socket string) *client {
 }
 
 // Exec asks for a stream of events when there is a sink, else for one answer.
-func (c *client) Exec(ctx context.Context, action policy.Action, body []byte, sink execd.Sink, rows bool) (execd.Reply, error) {
+func (c *client) Exec(ctx context.Context, action policy.Action, body requestBody, sink execd.Sink, rows bool) (execd.Reply, error) {
 	path := "/v1/" + string(action)
 	if rows {
 		path += "?rows=true"
@@ -41,9 +41,9 @@ func (c *client) Exec(ctx context.Context, action policy.Action, body []byte, si
 	if sink != nil {
 		accept = "application/x-ndjson"
 	}
-	answer, err := c.do(ctx, http.MethodPost, path, accept, body)
+	answer, err := c.send(ctx, http.MethodPost, path, accept, body.reader())
 	if err != nil {
-		return interrupted(ctx, err)
+		return interrupted(ctx, body.fault(err))
 	}
 	defer answer.Body.Close()
 	if answer.Header.Get("Content-Type") == "application/x-ndjson" {
@@ -174,7 +174,15 @@ func (c *client) Close() error {
 }
 
 func (c *client) do(ctx context.Context, method, path, accept string, body []byte) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://sandboxd"+path, bytes.NewReader(body))
+	if body == nil {
+		return c.send(ctx, method, path, accept, nil)
+	}
+	return c.send(ctx, method, path, accept, bytes.NewReader(body))
+}
+
+// send is do with a body that needn't be in memory.
+func (c *client) send(ctx context.Context, method, path, accept string, body io.Reader) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://sandboxd"+path, body)
 	if err != nil {
 		return nil, err
 	}

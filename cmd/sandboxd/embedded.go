@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
@@ -14,18 +15,27 @@ type embedded struct {
 	stop    time.Duration
 }
 
-func (e *embedded) Exec(ctx context.Context, action policy.Action, body []byte, sink execd.Sink, rows bool) (execd.Reply, error) {
-	parse := execd.ParseExec
+func (e *embedded) Exec(ctx context.Context, action policy.Action, body requestBody, sink execd.Sink, rows bool) (execd.Reply, error) {
+	var (
+		request policy.Request
+		options policy.ExecOptions
+		inputs  *spool.Text
+		err     error
+	)
 	if action == policy.ActionRun {
-		parse = execd.ParseRun
+		request, options, inputs, err = e.service.ReadRun(body.reader())
+	} else {
+		request, options, err = execd.ParseExec(body.json)
 	}
-	request, options, err := parse(body)
 	if err != nil {
-		return execd.Reply{}, err
+		return execd.Reply{}, body.fault(err)
+	}
+	if inputs != nil {
+		defer inputs.Close()
 	}
 	request.Caller = execd.Self()
 	wanted := execd.OptionsOf(options, rows)
-	wanted.Sink = sink
+	wanted.Sink, wanted.Inputs, wanted.LongValue = sink, inputs, true
 	return e.service.Exec(ctx, request, wanted), nil
 }
 

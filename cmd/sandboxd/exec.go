@@ -65,7 +65,7 @@ func (p *program) exec(ctx context.Context, flags *flagSet, args []string) (int,
 	} else {
 		body.Command.StdinBase64 = input
 	}
-	return p.walk(ctx, &where, flags, policy.ActionExec, body, &answer)
+	return p.walk(ctx, &where, flags, policy.ActionExec, body, nil, &answer)
 }
 
 // command checks here what JSON can't carry to the parser.
@@ -90,7 +90,7 @@ func (s *spec) requireDaemonForSandbox(socket string) error {
 }
 
 // walk sends one request to its end and shows what came of it.
-func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action policy.Action, body any, a *answer) (status int, err error) {
+func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action policy.Action, body any, inputs *longInputs, a *answer) (status int, err error) {
 	data, err := encode(body)
 	if err != nil {
 		return 0, err
@@ -102,11 +102,12 @@ func (p *program) walk(ctx context.Context, where *place, flags *flagSet, action
 	defer func() { err = errors.Join(err, service.Close()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	reply, err := service.Exec(ctx, action, data, a.sink(p, cancel), a.explain)
+	reply, err := service.Exec(ctx, action, requestBody{data, inputs}, a.sink(p, cancel), a.explain)
 	if err != nil {
 		return 0, err
 	}
 	saved := a.outputs.save(p, &reply)
+	defer reply.Close()
 	if err := a.show(p, reply); err != nil {
 		return 0, err
 	}

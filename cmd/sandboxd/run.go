@@ -32,7 +32,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		answer = answer{value: true}
 		inputs string
 	)
-	flags.StringVar(&inputs, "inputs", "", "the program's inputs, as `JSON`, @FILE or a path")
+	flags.StringVar(&inputs, "inputs", "", "the program's inputs, as `JSON`, @FILE, a path, or - for our stdin")
 	what.register(flags)
 	where.registerClient(flags)
 	answer.register(flags)
@@ -62,7 +62,16 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		return 0, err
 	}
 	body.Language = language(files[0])
-	if inputs != "" {
+	if inputs == "-" && files[0] == "-" {
+		return 0, errors.New("run: FILE and --inputs can't both be our stdin")
+	}
+	long, err := p.openInputs(inputs)
+	if err != nil {
+		return 0, err
+	}
+	if long != nil {
+		defer long.Close()
+	} else if inputs != "" {
 		if body.Inputs, err = jsonOrFile("--inputs", inputs); err != nil {
 			return 0, err
 		}
@@ -72,7 +81,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 			return 0, fmt.Errorf("--inputs: %w", err)
 		}
 	}
-	return p.walk(ctx, &where, flags, policy.ActionRun, body, &answer)
+	return p.walk(ctx, &where, flags, policy.ActionRun, body, long, &answer)
 }
 
 // language is what a file's name says that it is; Python where it says nothing.

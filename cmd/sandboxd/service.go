@@ -15,7 +15,7 @@ import (
 // body, so that there is one parser for every way in.
 type service interface {
 	// Exec takes the body of POST /v1/exec or /v1/run.
-	Exec(ctx context.Context, action policy.Action, body []byte, sink execd.Sink, rows bool) (execd.Reply, error)
+	Exec(ctx context.Context, action policy.Action, body requestBody, sink execd.Sink, rows bool) (execd.Reply, error)
 	// Decide takes the body of POST /v1/decide.
 	Decide(ctx context.Context, body []byte) (execd.DecideReply, error)
 	// Verify takes the body of POST /v1/verify.
