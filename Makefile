@@ -33,7 +33,7 @@ STAGES += test-user
 STAGES += test-datarobot
 STAGES += test-chart
 STAGES += test-vm
-.PHONY: help build build-probes run test $(STAGES) bench fuzz fmt release clean
+.PHONY: help build build-probes run test test-kube $(STAGES) bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ test-datarobot: build
 # The Helm chart, and what a real API server would say of what it renders.
 test-chart:
 	@test/chart.sh "$(SANDBOXD_TESTBED)"
+
+test-kube: ## the chart against a real API server, built when it isn't in the cache: twenty minutes then. Not part of make test
+	@test/kube.sh "$(SANDBOXD_TESTBED)"
 
 # And in a machine with every cgroup controller and an older kernel.
 test-vm:

@@ -41,3 +41,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.policy.existingConfigMap .Values.policy.settings }}{{ fail "policy: settings change the built-in bundle; with existingConfigMap it isn't there" }}{{ end }}
 {{- if and .Values.policy.existingConfigMap (not .Values.policy.existingKeys) }}{{ fail "policy.existingKeys: want the ConfigMap's keys, such as main__decision.rego" }}{{ end }}
 {{- end }}
+
+{{/* Whether a pod asks for sandboxd, in CEL. */}}
+{{- define "sandboxd.asks" -}}
+'has(object.metadata.annotations) && "sandboxd.io/inject" in object.metadata.annotations && object.metadata.annotations["sandboxd.io/inject"] == "true"'
+{{- end }}

@@ -63,22 +63,7 @@ spec:
   - {{- include "sandboxd.app" . | nindent 4 }}
   {{- end }}
   volumes:
-  - {name: sandboxd-launcher, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
-  - {name: sandboxd-api, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
-  - {name: sandboxd-runner, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
-  - name: sandboxd-state
-    {{- if .Values.audit.existingClaim }}
-    persistentVolumeClaim: {claimName: {{ .Values.audit.existingClaim | quote }}}
-    {{- else }}
-    emptyDir: {sizeLimit: {{ .Values.audit.sizeLimit | quote }}}
-    {{- end }}
-  - name: sandboxd-policy
-    configMap:
-      name: {{ .Values.policy.existingConfigMap | default (printf "%s-policy" (include "sandboxd.name" .)) }}
-      items:
-      {{- range include "sandboxd.policyKeys" . | fromJsonArray }}
-      - {key: {{ . }}, path: {{ . | replace "__" "/" }}}
-      {{- end }}
+  {{- include "sandboxd.volumes" . | nindent 2 }}
   {{- range $path, $size := .Values.runner.writable }}
   - {name: {{ include "sandboxd.writableName" $path }}, emptyDir: {sizeLimit: {{ $size | quote }}}}
   {{- end }}

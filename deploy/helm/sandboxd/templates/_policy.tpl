@@ -1,3 +1,10 @@
+{{/* The ConfigMap with the bundle; empty: the one that is built in. Pods that are injected into are of other namespaces, which have their own or none. */}}
+{{- define "sandboxd.policyMap" -}}
+{{- if .Values.policy.existingConfigMap }}{{ .Values.policy.existingConfigMap }}
+{{- else if ne .Values.kind "Injection" }}{{ include "sandboxd.name" . }}-policy
+{{- end }}
+{{- end }}
+
 {{/* The keys of the bundle's ConfigMap, whose names can't have slashes. */}}
 {{- define "sandboxd.policyKeys" -}}
 {{- if .Values.policy.existingConfigMap }}{{ .Values.policy.existingKeys | toJson }}

@@ -39,11 +39,13 @@ args:
 - --runner-socket=/run/sandboxd/runner/launcher.sock
 - --runner-uid={{ .Values.runner.user }}
 - --state=/var/lib/sandboxd
+{{- if include "sandboxd.policyMap" . }}
 - --policy=/etc/sandboxd/policy
+{{- end }}
 - --log=json
 - --log-level={{ .Values.sandboxd.logLevel }}
 - --allow={{ include "sandboxd.uid" . }}
-{{- if .Values.app.image }}
+{{- if or .Values.app.image (eq .Values.kind "Injection") }}
 - --allow={{ .Values.app.user }}
 {{- end }}
 {{- range $path, $_ := .Values.runner.writable }}
@@ -55,7 +57,7 @@ args:
 - --on-drift={{ .Values.sandboxd.onDrift }}
 - --stop-timeout={{ max 1 (sub (int .Values.terminationGracePeriodSeconds) 5) }}s
 {{- if $root }}
-{{- if .Values.app.image }}
+{{- if or .Values.app.image (eq .Values.kind "Injection") }}
 - --fence-uid={{ .Values.app.user }}
 {{- end }}
 {{- range .Values.network.fenceUIDs }}
@@ -99,5 +101,7 @@ volumeMounts:
 - {name: sandboxd-api, mountPath: /run/sandboxd/api}
 - {name: sandboxd-runner, mountPath: /run/sandboxd/runner}
 - {name: sandboxd-state, mountPath: /var/lib/sandboxd}
+{{- if include "sandboxd.policyMap" . }}
 - {name: sandboxd-policy, mountPath: /etc/sandboxd/policy, readOnly: true}
+{{- end }}
 {{- end }}

@@ -1,0 +1,21 @@
+{{/* Our own volumes. What is small is in memory, so that it is gone with the pod. */}}
+{{- define "sandboxd.volumes" -}}
+- {name: sandboxd-launcher, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
+- {name: sandboxd-api, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+- {name: sandboxd-runner, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+- name: sandboxd-state
+  {{- if .Values.audit.existingClaim }}
+  persistentVolumeClaim: {claimName: {{ .Values.audit.existingClaim | quote }}}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ .Values.audit.sizeLimit | quote }}}
+  {{- end }}
+{{- with include "sandboxd.policyMap" . }}
+- name: sandboxd-policy
+  configMap:
+    name: {{ . | quote }}
+    items:
+    {{- range include "sandboxd.policyKeys" $ | fromJsonArray }}
+    - {key: {{ . }}, path: {{ . | replace "__" "/" }}}
+    {{- end }}
+{{- end }}
+{{- end }}

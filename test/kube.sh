@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# The chart against a real API server: every file of values is taken by it, server-side, at the Pod Security level that it names and not at the level below;
+# pods that ask for sandboxd get it, and those that claim it without having it are refused, with the reason.
+#
+#   kube.sh TESTBED     TESTBED has kube-apiserver-up.sh, which builds what it starts into the user's cache (some twenty minutes when that is cold)
+set -euo pipefail
+
+testbed=${1:?TESTBED}
+chart=$(cd "$(dirname "$0")/../deploy/helm/sandboxd" && pwd)
+bin=${SANDBOXD_TESTBED_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd-testbed}/bin
+
+"$testbed/kube-build.sh" up helm
+work=$(mktemp -d)
+trap '"$testbed/kube-apiserver-up.sh" down; rm -rf "$work"' EXIT
+"$testbed/kube-apiserver-up.sh" up
+eval "$("$testbed/kube-apiserver-up.sh" env)"
+
+failed=0
+fail() {
+	echo "FAIL	$*"
+	failed=1
+}
+helm() { "$bin/helm" "$@" 2> >(grep -v 'found symbolic link in path' >&2); }
+namespace() { # NAME LABEL...
+	kubectl create namespace "$1" --dry-run=client -o yaml | kubectl apply --server-side -f - >/dev/null
+	kubectl label --overwrite namespace "$@" >/dev/null
+}
+
+namespace at-restricted pod-security.kubernetes.io/enforce=restricted
+namespace at-baseline pod-security.kubernetes.io/enforce=baseline
+namespace at-privileged pod-security.kubernetes.io/enforce=privileged
+
+# The pod of a workload, as its controller would make it: there is none here, and only pods have a level.
+pod_of() { # RENDERED NAMESPACE
+	kubectl apply --server-side --dry-run=server -n "$2" -f "$1" -o json | python3 -c '
+import json, sys
+answer = json.load(sys.stdin)
+for item in answer.get("items", [answer]):
+    if item["kind"] in ("Deployment", "Job"):
+        pod = item["spec"]["template"]
+        pod["metadata"] = {"name": "its-pod", "labels": pod["metadata"]["labels"], "annotations": pod["metadata"].get("annotations", {})}
+        print(json.dumps({"apiVersion": "v1", "kind": "Pod", **pod}))
+'
+}
+for values in "$chart"/values/*.yaml; do
+	level=$(sed -n '1s/^# Pod Security: //p' "$values")
+	helm template release "$chart" --values "$values" >"$work/rendered.yaml"
+	if ! kubectl apply --server-side --dry-run=server -n "at-$level" -f "$work/rendered.yaml" >/dev/null 2>"$work/said"; then
+		fail "$(basename "$values"): $(cat "$work/said")"
+		continue
+	fi
+	pod_of "$work/rendered.yaml" "at-$level" >"$work/pod.json" 2>/dev/null
+	test -s "$work/pod.json" || { echo "ok  	$(basename "$values")"; continue; }
+	kubectl apply --server-side --dry-run=server -n "at-$level" -f "$work/pod.json" >/dev/null || fail "$(basename "$values"): its pod at $level"
+	if [ "$level" = privileged ]; then
+		if kubectl apply --server-side --dry-run=server -n at-baseline -f "$work/pod.json" >/dev/null 2>"$work/said"; then
+			fail "$(basename "$values"): its pod passes baseline"
+		fi
+		grep -o 'violates PodSecurity.*' "$work/said" || fail "$(basename "$values"): refused without naming the fields"
+	fi
+	echo "ok  	$(basename "$values") at $level"
+done
+
+# Injection.
+helm template release "$chart" --values "$chart/values/injection.yaml" >"$work/injection.yaml"
+kubectl apply --server-side -f "$work/injection.yaml" >/dev/null
+namespace injected sandboxd.io/inject=enabled pod-security.kubernetes.io/enforce=restricted
+namespace bystander pod-security.kubernetes.io/enforce=baseline
+asking='metadata: {name: it, annotations: {sandboxd.io/inject: "true"}}'
+locked='allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}'
+
+# A binding takes effect some moments after it was made.
+pod() { printf 'apiVersion: v1\nkind: Pod\n%s\nspec:\n%s\n' "$1" "$2"; }
+plain=$(pod "$asking" "  containers: [{name: runner, image: i}]")
+for _ in $(seq 100); do
+	kubectl apply --server-side --dry-run=server -n injected -f - <<<"$plain" -o json 2>/dev/null | grep -q '"sandboxd-install"' && break
+	sleep 0.1
+done
+
+takes() { # NAME NAMESPACE POD
+	kubectl apply --server-side --dry-run=server -n "$2" -f - <<<"$3" -o json >"$work/answer.json" 2>"$work/said" || { fail "$1: $(cat "$work/said")"; return 1; }
+	echo "ok  	$1"
+}
+refuses() { # NAME NAMESPACE POD MESSAGE
+	if kubectl apply --server-side --dry-run=server -n "$2" -f - <<<"$3" >/dev/null 2>"$work/said"; then
+		fail "$1: it was taken"
+	elif ! grep -qF -- "$4" "$work/said"; then
+		fail "$1: refused otherwise: $(cat "$work/said")"
+	else
+		echo "ok  	$1: $4"
+	fi
+}
+
+takes 'a pod that asks gets sandboxd' injected "$plain"
+python3 - "$work/answer.json" <<'PYTHON' || fail 'what is injected'
+import json, sys
+spec = json.load(open(sys.argv[1]))["spec"]
+assert [c["name"] for c in spec["initContainers"]] == ["sandboxd-install", "sandboxd"], spec["initContainers"]
+assert spec["initContainers"][1]["restartPolicy"] == "Always" and spec["initContainers"][1]["startupProbe"]["exec"]["command"][:2] == ["/sandboxd", "healthz"]
+runner = spec["containers"][0]
+assert runner["command"][1] == "connect" and not runner.get("args") and runner["securityContext"]["runAsUser"] == 65533
+assert spec["shareProcessNamespace"] is True and spec["automountServiceAccountToken"] is False
+PYTHON
+takes 'what the pod has stays' injected "$(pod "$asking" "
+  initContainers: [{name: first, image: i, securityContext: {runAsUser: 1000, $locked}}]
+  volumes: [{name: own, emptyDir: {}}]
+  containers:
+  - {name: app, image: i, volumeMounts: [{name: sandboxd-api, mountPath: /s, readOnly: true}], securityContext: {runAsUser: 1000, $locked}}
+  - {name: runner, image: i, command: [sleep], args: [infinity], volumeMounts: [{name: own, mountPath: /own}]}")"
+python3 - "$work/answer.json" <<'PYTHON' || fail 'what the pod had'
+import json, sys
+spec = json.load(open(sys.argv[1]))["spec"]
+assert [c["name"] for c in spec["initContainers"]] == ["sandboxd-install", "sandboxd", "first"]
+assert [v["name"] for v in spec["volumes"]][0] == "own" and len(spec["volumes"]) == 7
+assert [m["name"] for m in spec["containers"][1]["volumeMounts"]][0] == "own"
+assert spec["containers"][1]["command"][1] == "connect" and not spec["containers"][1].get("args")
+PYTHON
+takes 'a pod that does not ask is left alone' injected "$(pod 'metadata: {name: it}' "
+  containers: [{name: runner, image: i, securityContext: {runAsUser: 1000, $locked}}]")"
+if grep -q sandboxd-install "$work/answer.json"; then fail 'a pod that does not ask was changed'; fi
+refuses 'asking where nothing is injected' bystander "$plain" 'the init container "sandboxd" isn'"'"'t the one that is injected'
+refuses 'asking without a runner' injected "$(pod "$asking" "  containers: [{name: other, image: i, securityContext: {runAsUser: 1000, $locked}}]")" 'needs a container named "runner"'
+refuses 'another with the uid of code' injected "$(pod "$asking" "
+  containers: [{name: runner, image: i}, {name: app, image: i, securityContext: {runAsUser: 65533, $locked}}]")" 'every other container needs a runAsUser of its own'
+refuses 'another with the uid of sandboxd' injected "$(pod "$asking" "
+  containers: [{name: runner, image: i}, {name: app, image: i, securityContext: {runAsUser: 65532, $locked}}]")" 'every other container needs a runAsUser of its own'
+refuses 'another of whatever uid' injected "$(pod "$asking" "
+  containers: [{name: runner, image: i}, {name: app, image: i, securityContext: {$locked}}]")" 'every other container needs a runAsUser of its own'
+refuses 'another that writes to our sockets' injected "$(pod "$asking" "
+  containers: [{name: runner, image: i}, {name: app, image: i, volumeMounts: [{name: sandboxd-api, mountPath: /s}], securityContext: {runAsUser: 1000, $locked}}]")" 'read-only, and nothing else of sandboxd'
+refuses 'another that reads the audit log' injected "$(pod "$asking" "
+  containers: [{name: runner, image: i}, {name: app, image: i, volumeMounts: [{name: sandboxd-state, mountPath: /s, readOnly: true}], securityContext: {runAsUser: 1000, $locked}}]")" 'read-only, and nothing else of sandboxd'
+# By hand, without injection: the same pod but for one thing.
+injected=$(kubectl apply --server-side --dry-run=server -n injected -f - <<<"$plain" -o json | python3 -c '
+import json, sys
+pod = json.load(sys.stdin)
+print(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "annotations": pod["metadata"]["annotations"]}, "spec": pod["spec"]}))')
+changed() { python3 -c 'import json, sys; pod = json.loads(sys.stdin.read()); exec(sys.argv[1], {"pod": pod, "spec": pod["spec"], "runner": pod["spec"]["containers"][0], "sandboxd": pod["spec"]["initContainers"][1]}); print(json.dumps(pod))' "$1" <<<"$injected"; }
+takes 'the same by hand' bystander "$injected"
+refuses 'a sidecar of another image' bystander "$(changed 'sandboxd["image"] = "other"')" 'isn'"'"'t the one that is injected'
+refuses 'a sidecar with other arguments' bystander "$(changed 'sandboxd["args"].append("--runner-uid=1")')" 'isn'"'"'t the one that is injected'
+refuses 'a sidecar that ends' bystander "$(changed 'del sandboxd["restartPolicy"]; del sandboxd["startupProbe"]; del sandboxd["readinessProbe"]')" 'isn'"'"'t the one that is injected'
+refuses 'a runner with another first process' bystander "$(changed 'runner["command"] = ["sleep"]')" 'the first process of "runner"'
+refuses 'a runner of another uid' bystander "$(changed 'runner["securityContext"]["runAsUser"] = 1000')" '"runner" must have the uid'
+refuses 'a runner that may gain privilege' bystander "$(changed 'runner["securityContext"]["allowPrivilegeEscalation"] = True')" '"runner" must have the uid'
+refuses 'a runner with a capability' bystander "$(changed 'runner["securityContext"]["capabilities"]["add"] = ["KILL"]')" '"runner" must have the uid'
+refuses 'a runner that writes to the launcher' bystander "$(changed 'runner["volumeMounts"][0]["readOnly"] = False')" '"runner" may mount'
+refuses 'a runner with the audit log' bystander "$(changed 'runner["volumeMounts"].append({"name": "sandboxd-state", "mountPath": "/s"})')" '"runner" may mount'
+refuses 'the network of the node' at-privileged "$(changed 'spec["hostNetwork"] = True')" 'none of the node'
+refuses 'processes apart' bystander "$(changed 'spec["shareProcessNamespace"] = False')" 'share one PID namespace'
+
+exit "$failed"
