@@ -1,7 +1,8 @@
 // Package mutation holds the list of mutations that must be noticed: a build with one of the child's steps left out never runs the target and
 // says which control doesn't hold.
 //
-// The binaries are built with the tag sabotage, which adds one thing: the worker leaves out the step that SANDBOXD_SABOTAGE names.
+// Its binaries are built with the tag sabotage, which adds one thing: the worker leaves out the step that SANDBOXD_SABOTAGE names. What the daemon itself must
+// not leave out has a list too (daemon_test.go): each is a change of one place of its source, and the test of another package that fails for it.
 package mutation
 
 import (

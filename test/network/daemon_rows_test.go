@@ -80,21 +80,13 @@ func TestTighterRulesCutInASandbox(t *testing.T) {
 	}
 }
 
-// D36. The daemon dies while a sandbox lets out: what is under way ends as a reset and whatever its programs still try is refused at once.
+// D36. The daemon dies while a sandbox lets out: what is under way ends, on both sides, and no host hears of that sandbox again.
 func TestDaemonKilled(t *testing.T) {
 	w := New(t)
 	rules := spec(t, "allow a.example.net")
 	d := startDaemon(t, w, []policy.NetworkSpec{rules})
 	b := d.keep(t, rules)
-	running := make(chan struct{})
-	go func() {
-		defer close(running)
-		data, _ := json.Marshal(map[string]any{"sandbox": b.id, "command": command{shell(`curl -sS --limit-rate 1M --cacert $CA https://a.example.net/big`), b.environment()}})
-		if response, err := d.client.Post("http://sandboxd/v1/exec", "application/json", strings.NewReader(string(data))); err == nil {
-			response.Body.Close()
-			t.Errorf("answered %s", response.Status)
-		}
-	}()
+	running := b.begin(t, shell(`curl -sS --limit-rate 1M --cacert $CA https://a.example.net/big`)...)
 	for deadline := time.Now().Add(30 * time.Second); w.Sent(Shared) == 0; time.Sleep(5 * time.Millisecond) { // polls the state that the test is about
 		if time.Now().After(deadline) {
 			t.Fatal("nothing is transferred")

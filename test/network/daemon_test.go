@@ -152,15 +152,7 @@ func (d *daemon) keep(t *testing.T, rules policy.NetworkSpec) box {
 		t.Fatalf("sandbox: %d %s", status, data)
 	}
 	b := box{d, made.ID}
-	t.Cleanup(func() {
-		request, err := http.NewRequest(http.MethodDelete, "http://sandboxd/v1/sandboxes/"+b.id, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response, err := d.client.Do(request); err == nil { // a test may have ended the daemon
-			response.Body.Close()
-		}
-	})
+	t.Cleanup(b.end)
 	b.put(t, rules)
 	return b
 }
@@ -208,6 +200,34 @@ func (b box) run(t *testing.T, argv ...string) string {
 	}
 	stdout, stderr := reply.Output()
 	return fmt.Sprintf("%s exit %d", strings.TrimSpace(string(stdout)+string(stderr)), *reply.ExitCode)
+}
+
+// begin has a client run that is ended with its sandbox, or with the daemon: its answer doesn't matter. done is closed when there is one, or none will come.
+func (b box) begin(t *testing.T, argv ...string) (done chan struct{}) {
+	t.Helper()
+	data, err := json.Marshal(map[string]any{"sandbox": b.id, "command": command{argv, b.environment()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		if response, err := b.client.Post("http://sandboxd/v1/exec", "application/json", bytes.NewReader(data)); err == nil {
+			response.Body.Close()
+		}
+	}()
+	return done
+}
+
+// end deletes the sandbox.
+func (b box) end() {
+	request, err := http.NewRequest(http.MethodDelete, "http://sandboxd/v1/sandboxes/"+b.id, nil)
+	if err != nil {
+		panic(err)
+	}
+	if response, err := b.client.Do(request); err == nil { // a test may have ended the daemon, or deleted the sandbox
+		response.Body.Close()
+	}
 }
 
 func (d *daemon) environment() map[string]string {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +118,29 @@ func TestRebinding(t *testing.T) {
 	w.refused(w.listen(destination), "a private address that no rule names")
 	send(t, c, "\x01") // the address that was checked stays
 	wantRead(t, c, "\x01")
+}
+
+// The addresses that are dialled are those that were checked: a resolver that says something else each time it is asked is asked once for a connection.
+func TestDialsWhatWasChecked(t *testing.T) {
+	var asked atomic.Int32
+	w := newWorld(t, allow("a.example"), func(c *Config) {
+		c.Resolve = func(context.Context, string) ([]netip.Addr, error) {
+			if asked.Add(1) == 1 {
+				return []netip.Addr{netip.MustParseAddr("8.0.0.1")}, nil
+			}
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, nil
+		}
+	})
+	w.host("8.0.0.1:9000", echo)
+	w.host("10.0.0.1:9000", echo)
+	c := w.dial(at(w.name("a.example"), 9000))
+	send(t, c, "\x00")
+	wantRead(t, c, "\x00")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if asked.Load() != 1 || len(w.dialed) != 1 || w.dialed[0].String() != "8.0.0.1:9000" {
+		t.Errorf("asked %d times, dialled %v", asked.Load(), w.dialed)
+	}
 }
 
 func TestUnreached(t *testing.T) {
