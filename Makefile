@@ -95,6 +95,10 @@ test-chart:
 test-kube: ## the chart against a real API server, built when it isn't in the cache: twenty minutes then. Not part of make test
 	@test/kube.sh "$(SANDBOXD_TESTBED)"
 
+# OpenSandbox's own SDK and Airflow's provider, unmodified, in the same way.
+test-opensandbox: build
+	@GO="$(GO)" test/opensandbox.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
+
 # And in a machine with every cgroup controller and an older kernel.
 test-vm:
 	@test/vm/run.sh "$(SANDBOXD_TESTBED)"

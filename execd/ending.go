@@ -24,7 +24,7 @@ func (w *walk) fail(err error) Reply {
 	if outcome == OutcomeNotStarted {
 		reply.Message, reply.Errno = w.whyNotStarted(err), errnoName(err)
 		var step *runner.StepError
-		reply.BadDirectory = errors.As(err, &step) && step.Step == stepChdir
+		reply.badDirectory = errors.As(err, &step) && step.Step == stepChdir
 	}
 	var denied *deniedError
 	if errors.As(err, &denied) {

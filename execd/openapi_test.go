@@ -222,6 +222,7 @@ var samples = map[string]string{
 	"command": `{"argv":["true"],"env":{"A":"b"},"cwd":"/tmp","stdin":"x"}`, "resultMarker": "true", "stream": "true", "sandbox": `"00112233445566778899aabbccddeeff"`,
 	"securityContext": `{}`, "network": `{}`, "limits": `{}`, "code": `"1"`, "inputs": `{}`, "language": `"python"`, "env": `{}`, "cwd": `"/tmp"`,
 	"explainDenials": "true", "file": `{"operation":"read","path":"/work/a"}`, "timeoutSeconds": "1", "outputs": `{"inlineBytes":1}`, "image": `"host"`, "argv": `["true"]`, "stdin": `"x"`, "stdinBase64": `"eA=="`,
+	"leaveChildren": "true", "readOnly": "true",
 }
 
 // TestOpenAPIRequests: the parser takes each property that is described, refuses one that isn't, and wants those that are required.
@@ -244,7 +245,7 @@ func TestOpenAPIRequests(t *testing.T) {
 			"action": `"exec"`, "command": samples["command"],
 		}},
 		"Command": {api.Components.Schemas["Command"], func(data []byte) error {
-			return parseExec([]byte(`{"command":` + string(data) + `}`))
+			return parseExec([]byte(`{"sandbox":"box","command":` + string(data) + `}`))
 		}, map[string]string{"argv": `["true"]`}},
 	} {
 		body := func(change func(map[string]string)) []byte {

@@ -71,9 +71,12 @@ type Reply struct {
 	Message string `json:"message,omitempty"`
 	// Errno is the error of execve, such as "ENOENT", when the outcome is not_started.
 	Errno string `json:"errno,omitempty"`
-	// BadDirectory says that it was the working directory that couldn't be entered.
-	BadDirectory bool `json:"-"`
+	// badDirectory says that it was the working directory that couldn't be entered.
+	badDirectory bool
 }
+
+// BadDirectory says of one that was not_started that it was the working directory that couldn't be entered.
+func (r Reply) BadDirectory() bool { return r.badDirectory }
 
 // Truncated and Bytes are per stream.
 type Truncated struct {

@@ -182,7 +182,7 @@ func (f *Facade) walk(ctx context.Context, j job, c *command, sink execd.Sink, a
 		Accepted: func(string, int64) { started(); accepted() },
 	}
 	reply := f.service.Exec(ctx, j.request, options)
-	if j.shell && reply.Outcome == execd.OutcomeNotStarted && reply.Errno == "ENOENT" && !reply.BadDirectory {
+	if j.shell && reply.Outcome == execd.OutcomeNotStarted && reply.Errno == "ENOENT" && !reply.BadDirectory() {
 		j.request.Command.Argv = append([]string{"sh"}, j.request.Command.Argv[1:]...)
 		return f.service.Exec(ctx, j.request, options)
 	}

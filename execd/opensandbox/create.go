@@ -94,16 +94,27 @@ func (f *Facade) make(ctx context.Context, o order) (*sandbox, error) {
 	box := o.box
 	box.inner, box.id, box.created = made.ID, asUUID(made.ID), made.CreatedAt
 	box.execdToken, box.egressToken = newToken(), newToken()
-	box.life, box.end = context.WithCancelCause(context.Background())
+	if err := f.enter(box); err != nil {
+		return nil, errors.Join(err, f.delete(box, err))
+	}
 	if err := f.add(box); err != nil {
 		return nil, errors.Join(err, f.delete(box, err))
 	}
-	box.mu.Lock()
-	defer box.mu.Unlock()
-	if o.expires > 0 {
-		f.expireAt(box, box.created.Add(o.expires))
+	if err := f.begin(box, o.expires); err != nil {
+		f.remove(box)
+		return nil, errors.Join(err, f.delete(box, err))
 	}
 	return box, nil
+}
+
+// begin lets a sandbox's time begin, and writes down that it is there.
+func (f *Facade) begin(box *sandbox, expires time.Duration) error {
+	box.mu.Lock()
+	defer box.mu.Unlock()
+	if expires > 0 {
+		f.expireAt(box, box.created.Add(expires))
+	}
+	return f.keep(box)
 }
 
 // parse checks a create, and makes an order of it.
@@ -114,10 +125,8 @@ func (c Config) parse(w wireCreate) (order, error) {
 	if err := unsupported(w); err != nil {
 		return order{}, err
 	}
-	o := order{box: &sandbox{
-		image: w.Image.URI, entrypoint: w.Entrypoint, env: w.Env, metadata: maps.Clone(w.Metadata), extensions: w.Extensions,
-		commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, isolated: map[string]*isolated{},
-	}}
+	o := order{box: c.newSandbox()}
+	o.box.image, o.box.entrypoint, o.box.env, o.box.metadata, o.box.extensions = w.Image.URI, w.Entrypoint, w.Env, maps.Clone(w.Metadata), w.Extensions
 	if len(w.Entrypoint) == 0 || w.Entrypoint[0] == "" {
 		return order{}, bad("entrypoint", "missing: want the program and its arguments")
 	}

@@ -75,7 +75,7 @@ func endingOf(r execd.Reply, interrupted bool) ending {
 // before is the answer to a command that never began, where it isn't one in the stream: nil where it is.
 func before(r execd.Reply) *fault {
 	switch {
-	case r.Outcome == execd.OutcomeNotStarted && r.BadDirectory:
+	case r.Outcome == execd.OutcomeNotStarted && r.BadDirectory():
 		return badBody("cwd", "%s", r.Message)
 	case r.Outcome == execd.OutcomeMismatch:
 		return faultf(http.StatusInternalServerError, "MISMATCH", "what is enforced isn't what was planned, so nothing was started: %s", r.Message)

@@ -18,6 +18,7 @@ import (
 type Facade struct {
 	config    Config
 	service   *execd.Service
+	store     store
 	lifecycle []route
 	execd     []route
 	egress    []route
@@ -47,7 +48,8 @@ func Open(service *execd.Service, c Config) (*Facade, error) {
 	}
 	f.life, f.die = context.WithCancelCause(context.Background())
 	f.lifecycle, f.execd, f.egress = f.lifecycleRoutes(), f.execdRoutes(), f.egressRoutes()
-	return f, nil
+	f.store = store{c.Dir}
+	return f, f.takeUp()
 }
 
 // Close ends what runs and waits for it. The sandboxes end with the service.

@@ -147,9 +147,16 @@ func (f *Facade) renew(x *exchange) error {
 	case !wire.ExpiresAt.After(time.Now()):
 		return bad("expiresAt", "%s isn't in the future", wire.ExpiresAt.Format(time.RFC3339))
 	}
+	if x.box.lost {
+		return faultf(http.StatusConflict, codeConflict, "%v", errLost)
+	}
 	x.box.mu.Lock()
 	f.expireAt(x.box, *wire.ExpiresAt)
+	err := f.keep(x.box)
 	x.box.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	x.answer(http.StatusOK, map[string]time.Time{"expiresAt": wire.ExpiresAt.UTC()})
 	return nil
 }
@@ -174,7 +181,11 @@ func (f *Facade) patchMetadata(x *exchange) error {
 			x.box.metadata[name] = *value
 		}
 	}
+	err := f.keep(x.box)
 	x.box.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	x.answer(http.StatusOK, f.wire(x.box))
 	return nil
 }

@@ -29,6 +29,8 @@ type sandbox struct {
 	// execdToken opens execd and the sandbox's ports, egressToken the policy.
 	execdToken  token
 	egressToken token
+	// lost: it ended with a daemon before this one, and is answered for.
+	lost bool
 	// life ends with the sandbox.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -53,6 +55,13 @@ type sandbox struct {
 	isolated  map[string]*isolated
 }
 
+// newSandbox is one of which nothing is known yet.
+func (c Config) newSandbox() *sandbox {
+	box := &sandbox{commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, isolated: map[string]*isolated{}}
+	box.life, box.end = context.WithCancelCause(context.Background())
+	return box
+}
+
 // home is where commands begin, and what relative paths and ~ mean.
 const home = "/work"
 
@@ -61,6 +70,7 @@ const (
 	stateRunning = "Running"
 	statePaused  = "Paused"
 	stateFailed  = "Failed"
+	stateEnded   = "Terminated"
 )
 
 // errDeleted ends what runs in a sandbox that is deleted, errExpired in one whose time is over.
@@ -124,6 +134,9 @@ func (f *Facade) wire(box *sandbox) wireSandbox {
 
 func (f *Facade) status(box *sandbox) wireStatus {
 	created := box.created.UTC()
+	if box.lost {
+		return wireStatus{State: stateEnded, Reason: "DAEMON_RESTARTED", Message: errLost.Error()}
+	}
 	found, err := f.service.FindSandbox(box.inner, box.caller)
 	switch {
 	case err == nil && found.Paused:
@@ -138,7 +151,7 @@ func (f *Facade) status(box *sandbox) wireStatus {
 
 // lives says no to a request for a sandbox that has ended by itself.
 func (f *Facade) lives(box *sandbox) error {
-	if status := f.status(box); status.State == stateFailed {
+	if status := f.status(box); status.State == stateFailed || status.State == stateEnded {
 		return faultf(http.StatusNotFound, codeNotFound, "%s", status.Message)
 	}
 	return nil
@@ -173,6 +186,12 @@ func (f *Facade) expire(box *sandbox, at time.Time) {
 func (f *Facade) delete(box *sandbox, why error) error {
 	box.stop()
 	box.end(why)
+	if err := f.store.remove(box.id); err != nil {
+		f.config.Logger.Error("opensandbox: a sandbox's file can't be removed", "sandbox", box.id, "error", err)
+	}
+	if box.lost {
+		return nil
+	}
 	err := f.service.DeleteSandbox(context.Background(), box.inner, box.caller)
 	box.commands.close()
 	box.mu.Lock()
