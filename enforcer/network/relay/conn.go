@@ -42,6 +42,8 @@ type conn struct {
 	answer atomic.Pointer[answer]
 	heard  chan struct{}
 
+	// bounded: its buffers are.
+	bounded atomic.Bool
 	// ways still open, of two.
 	ways atomic.Int32
 	// broken: one end did not end in order. why: we ended it.

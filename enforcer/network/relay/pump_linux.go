@@ -215,6 +215,7 @@ const mostSmall = 8
 
 // stream moves bytes through pipes until little comes.
 func (p *pump) stream(limit int64) (int64, error) {
+	p.c.bound()
 	total := int64(0)
 	for small := 0; total < limit && small < mostSmall; {
 		p.want = int(min(pipeSize, limit-total))
