@@ -38,6 +38,8 @@ type Command struct {
 	Stdin []byte `json:"stdinBase64,omitempty"`
 	// LeaveChildren leaves the children in a kept sandbox running when the command ends.
 	LeaveChildren bool `json:"leaveChildren,omitzero"`
+	// ReadOnly has the program and all that it starts write nowhere but to devices.
+	ReadOnly bool `json:"readOnly,omitzero"`
 }
 
 // RunRequest is source code with inputs, and comes back with a value. docs/run.md has what each language may rely on.

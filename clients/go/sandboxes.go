@@ -15,6 +15,8 @@ type Sandbox struct {
 	CreatedAt time.Time `json:"createdAt"`
 	// Image is what its root is made from; nil: the host's own system directories.
 	Image *policy.Image `json:"image,omitempty"`
+	// Paused says that nothing runs in it, as its owner wants.
+	Paused bool `json:"paused,omitzero"`
 	// Verdict is the read-back of its namespaces, root and launcher at its start.
 	Verdict Proof `json:"verdict"`
 }

@@ -34,7 +34,9 @@ type PolicyStatus struct {
 
 // HostStatus is what the daemon's place lets it enforce.
 type HostStatus struct {
-	Tier       policy.Tier `json:"tier"`
+	Tier policy.Tier `json:"tier"`
+	// Place is "local" where the daemon makes its sandboxes, "attached" where its one sandbox is the container of a launcher that connects.
+	Place      string      `json:"place"`
 	Kernel     string      `json:"kernel"`
 	Arch       string      `json:"arch"`
 	UID        int         `json:"uid"`
