@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/enforcer/procfs"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -48,6 +49,17 @@ func TestBuildAttached(t *testing.T) {
 	same.UID = 4711
 	if said := strings.Join(attachedPlan(same).Degraded, "\n"); !strings.Contains(said, "ids.daemon") {
 		t.Errorf("one uid for all isn't said: %s", said)
+	}
+	pod, err := fence.Pod(fence.PodSpec{Runner: []uint32{4711}, Allowed: []uint32{4712}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenced := BuildAttached(attachedHost(), AttachedSpec{UID: 4711, Fence: pod}, foundLauncher())
+	said := CheckAttached(fenced, attachedHost(), foundLauncher(), []string{"/state"}).Degraded
+	for _, unseen := range []string{"fence.cgroup-bpf", "fence.bpf-links", "fence.xfrm"} {
+		if !slices.ContainsFunc(said, func(text string) bool { return strings.HasPrefix(text, unseen+": ") }) {
+			t.Errorf("the verdict on a pod doesn't say that %s isn't seen: %q", unseen, said)
+		}
 	}
 	made := mustBuild(t, fixedDecision(), attachedHost(), plan)
 	if !made.Attached || made.Network != NetworkFilter || made.Kill != KillShepherd || made.Filters != 1 || made.Identity.UID != 4711 || made.SetIDs || made.Tier != policy.TierRestricted {

@@ -47,7 +47,7 @@ var held = []struct {
 	{"D34", "connections that live when rules get tighter", []string{"test/network TestTighterRulesCut", "test/network TestTighterRulesCutInASandbox", "enforcer/network/relay TestTighten"}},
 	{"D35", "no CAP_NET_ADMIN, or nf_tables fails", []string{"test/network TestWithoutNetAdmin", "test/mutation TestEveryPartOfTheFenceIsMissed", "runner TestSandboxWithoutFence"}},
 	{"D36", "relay or resolver die", []string{"test/network TestNothingPassesWithoutTheDaemon", "test/network TestDaemonKilled", "test/faults TestNetworkEnds", "enforcer/network/relay TestKilled"}},
-	{"D37", "the daemon's uid, marks, devices, cgroups", []string{"inside", "test/network TestDaemonsIDs", "enforcer/network/fence TestPodRefuses"}},
+	{"D37", "the daemon's uid, marks, devices, cgroups", []string{"inside", "test/network TestDaemonsIDs", "enforcer/network/fence TestPodRefuses", "enforcer/network/fence TestPodKeepsUIDsApart"}},
 	{"D38", "the daemon's own ports and sockets", []string{"rows", "inside"}},
 }
 
