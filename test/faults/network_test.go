@@ -110,6 +110,7 @@ func TestNetworkEnds(t *testing.T) {
 	_, _, clients := g.boxWithTraffic(t, d)
 	d.stop(t)
 	g.areReset(t, clients)
+	g.isAgain(t, before)
 }
 
 // once has a sandbox let out, and deletes it.
@@ -202,6 +203,7 @@ func TestDaemonDiesAtEachNetworkPoint(t *testing.T) {
 	_, _, clients := g.boxWithTraffic(t, d)
 	d.stop(t)
 	g.areReset(t, clients)
+	g.isAgain(t, before)
 }
 
 // awaitMarker waits until a program runs.

@@ -160,3 +160,23 @@ func TestDaemonsIDs(t *testing.T) {
 		t.Error(fmt.Sprint("something of a network is on record: ", b.recorded(t)))
 	}
 }
+
+// TestRecordedConnections: where that is asked for, each connection that ends by itself is on record, with the address that was dialled and what was carried.
+func TestRecordedConnections(t *testing.T) {
+	w := New(t)
+	rules := spec(t, "deny c.example.net, allow *.example.net 443")
+	d := startDaemon(t, w, []policy.NetworkSpec{rules}, "--record-connections")
+	b := d.keep(t, rules)
+	if said := b.run(t, clients[0].command...); !regexp.MustCompile(clients[0].says).MatchString(said) {
+		t.Fatal(said)
+	}
+	want := "relay: ended a.example.net: allowed by a rule (rule 1)"
+	if recorded, right := toldOf(want, func() []string { return b.recorded(t) }); !right {
+		t.Fatalf("on record is %q, want %q", recorded, want)
+	}
+	for _, record := range b.records(t) {
+		if e := record.Egress; e != nil && (e.Dialed != "45.9.1.1:443" || e.SentBytes < 100 || e.ReceivedBytes < 100 || e.DurationSeconds <= 0 || e.Destination != "198.18.0.1:443") {
+			t.Errorf("%+v", *e)
+		}
+	}
+}
