@@ -2,8 +2,10 @@ package execd
 
 import (
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,4 +240,40 @@ func mustCompile(t *testing.T, spec policy.NetworkSpec) *network.Rules {
 		t.Fatal(err)
 	}
 	return rules
+}
+
+// TestOutputsInAnImage: where the root is an image's, its files are looked for as elsewhere.
+func TestOutputsInAnImage(t *testing.T) {
+	root := smallRoot(t)
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	program, err := os.ReadFile(bash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "bin/bash"), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("ldd", bash).Output()
+	if err != nil {
+		t.Skip("bash isn't linked with anything:", err)
+	}
+	for _, word := range strings.Fields(string(out)) {
+		if data, err := os.ReadFile(word); err == nil && strings.HasPrefix(word, "/") {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(root+word), 0o755), os.WriteFile(root+word, data, 0o755)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s, _ := startImages(t, root, nil)
+	r := pythonRun("mkdir outputs && printf hi >outputs/a")
+	r.Program.Language, r.Image.Name = policy.LanguageBash, "small"
+	reply := s.Exec(t.Context(), r, Options{Outputs: true, InlineOutputs: 10})
+	mustBe(t, reply, OutcomeOK)
+	if got := paths(reply.Outputs); got != `a"" 2 "hi"` {
+		_, stderr := reply.Output()
+		t.Errorf("%s %+v %s", got, reply.Outputs, stderr)
+	}
 }
