@@ -35,6 +35,9 @@ type ImageRoot struct {
 	// Writable says that what is written anywhere is kept until the sandbox ends, in Bytes of memory, at least 64 KiB. Else the root is read-only.
 	Writable bool
 	Bytes    int64
+	// GiveAway has root's own files of the image be the sandbox's user's, where the root is writable and this daemon is root. Else a user who isn't root finds
+	// hardly anything there that he may change.
+	GiveAway bool
 	// Passwd and Group are the image's own files; the sandbox's user is put in front of them.
 	Passwd, Group string
 }

@@ -45,6 +45,7 @@ func CheckSandbox(p SandboxPlan, h Host, s SandboxState) policy.Verdict {
 	var r sandboxRows
 	r.namespaces(p, h, s)
 	r.mounts(p, s)
+	r.owners(p, s)
 	r.network(p, s)
 	r.launcher(p, s)
 	r.add("sandbox.hostname", p.Hostname, s.Hostname)

@@ -2,6 +2,7 @@ package enforcer
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ import (
 const ours = 1 << 20
 
 // overlay is the root of an image. Its files are read-only whatever happens: overlayfs never writes below its upper layer.
-func overlay(h Host, i ImageRoot, owner Identity) (mount.Mount, error) {
+func overlay(h Host, i ImageRoot, owner, child Identity) (mount.Mount, error) {
 	if h.UID != 0 && !h.UserNamespaces {
 		return mount.Mount{}, &RefusedError{Field: "image", Message: "an ordinary user mounts nothing outside of a user namespace", HowTo: "run sandboxd as root"}
 	}
@@ -33,6 +34,9 @@ func overlay(h Host, i ImageRoot, owner Identity) (mount.Mount, error) {
 	base := tmpfs("/", size, 0o755, owner, "nodev", "nosuid")
 	if !i.Writable {
 		base.Options = append(base.Options, "ro")
+	}
+	if i.Writable && i.GiveAway && h.UID == 0 {
+		base.RootUID, base.RootGID = child.UID, child.GID
 	}
 	base.Type, base.Source, base.UserXattr = mount.TypeOverlay, i.Directory, h.UID != 0
 	return base, nil
@@ -72,6 +76,35 @@ func overlayText(m mount.Mount) string {
 		text += " userxattr"
 	}
 	return text
+}
+
+// owners compares whose the image's own directories are in the sandbox with whose they are on the disk: the same, but for root's own where they are given away.
+func (r *sandboxRows) owners(p SandboxPlan, s SandboxState) {
+	root, there := p.Mounted("/")
+	if !there || root.Type != mount.TypeOverlay {
+		return
+	}
+	want, wrong := "as on the disk", []string{}
+	if root.RootUID != 0 {
+		want = fmt.Sprintf("root's own are %d's", root.RootUID)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ImageOwners)) {
+		if _, mounted := p.Mounted("/" + name); mounted || name == "etc" || !slices.Contains(p.ImageTop, name) { // ours
+			continue
+		}
+		disk, seen := s.ImageOwners[name][0], s.ImageOwners[name][1]
+		if disk == 0 && root.RootUID != 0 {
+			disk = root.RootUID
+		}
+		if seen != disk {
+			wrong = append(wrong, fmt.Sprintf("/%s is %d's, not %d's", name, seen, disk))
+		}
+	}
+	got := want
+	if len(wrong) > 0 {
+		got = strings.Join(wrong, "; ")
+	}
+	r.add("owners /", want, got)
 }
 
 // harmless are options of an overlay that the kernel shows beside those that name directories: they change numbers of inodes and file systems, or say

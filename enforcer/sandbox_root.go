@@ -15,7 +15,7 @@ import (
 func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error) {
 	root := mount.Root{FIFOs: []string{landlock.ProbeFIFO}, Files: etc(s, child, h.Fence)}
 	if s.Image != nil {
-		base, err := overlay(h, *s.Image, owner)
+		base, err := overlay(h, *s.Image, owner, child)
 		if err != nil {
 			return mount.Root{}, err
 		}

@@ -1,6 +1,7 @@
 package enforcer
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -98,6 +99,39 @@ func observeMounts(p *procfs.Process, s *SandboxState) (err error) {
 			return fmt.Errorf("stat %s: %w", m.Target, err)
 		}
 		s.Owners[m.Target] = Owner{UID: int(stat.Uid), GID: int(stat.Gid), Mode: stat.Mode & 0o7777}
+		if m.Target == "/" && m.Type == "overlay" {
+			if err := observeImage(m, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// observeImage looks at the directories right below the lower layer that the kernel names, and at the same in the sandbox.
+func observeImage(m procfs.Mount, s *SandboxState) error {
+	lower := superOption(m, "lowerdir=")
+	entries, err := os.ReadDir(lower)
+	if err != nil {
+		return err
+	}
+	s.ImageOwners = map[string][2]int{}
+	for _, entry := range entries {
+		if !entry.IsDir() {
+			continue
+		}
+		var disk, seen unix.Stat_t
+		if err := unix.Lstat(lower+"/"+entry.Name(), &disk); err != nil {
+			return fmt.Errorf("stat %s: %w", entry.Name(), err)
+		}
+		err := unix.Lstat(rootOf(s)+"/"+entry.Name(), &seen)
+		if errors.Is(err, unix.ENOENT) {
+			continue // a root that can be written: a program has taken it away
+		}
+		if err != nil {
+			return fmt.Errorf("stat /%s: %w", entry.Name(), err)
+		}
+		s.ImageOwners[entry.Name()] = [2]int{int(disk.Uid), int(seen.Uid)}
 	}
 	return nil
 }

@@ -124,11 +124,11 @@ func (r rootSpec) key() string {
 }
 
 // plan is the root as the enforcer builds it.
-func (r rootSpec) plan(bytes int64) *enforcer.ImageRoot {
+func (r rootSpec) plan(bytes int64, giveAway bool) *enforcer.ImageRoot {
 	if r.image == nil {
 		return nil
 	}
-	return &enforcer.ImageRoot{Directory: r.image.Directory, Digest: r.image.Digest, Top: r.image.Top, Writable: r.writable, Bytes: bytes,
+	return &enforcer.ImageRoot{Directory: r.image.Directory, Digest: r.image.Digest, Top: r.image.Top, Writable: r.writable, Bytes: bytes, GiveAway: giveAway,
 		Passwd: r.image.Passwd, Group: r.image.Group}
 }
 

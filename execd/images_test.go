@@ -245,6 +245,32 @@ func TestImageIsShared(t *testing.T) {
 	}
 }
 
+// TestImageIsTheSandboxsOwn: in a root that can be written, what is root's in the image is the sandbox's user's, and nobody else's; on the disk it stays root's.
+func TestImageIsTheSandboxsOwn(t *testing.T) {
+	s, made := startImages(t, smallRoot(t), nil)
+	if !s.sandboxes.mapsOwners() && s.host.UID == 0 {
+		t.Skip("this file system, or a kernel before 5.19, gives files no other owners")
+	}
+	got := stdoutOf(t, s, inImage(`rm /bin/dd && touch /bin/new && mkdir /srv/d && id -u && stat -c %u / /etc /bin /bin/cat /bin/new`, true))
+	fields := strings.Fields(got)
+	if len(fields) != 6 {
+		t.Fatalf("%q", got)
+	}
+	ours := "0"
+	if s.host.UID != 0 { // one id is all there is
+		ours = fields[0]
+	}
+	if me := fields[0]; !slices.Equal(fields[1:], []string{ours, ours, me, me, me}) {
+		t.Errorf("owners of / /etc /bin /bin/cat /bin/new: %q, and the sandbox's user is %s", fields[1:], me)
+	}
+	if got := stdoutOf(t, s, inImage(`ls /bin/dd && stat -c %u /bin/cat`, false)); s.host.UID == 0 && got != "/bin/dd\n0\n" {
+		t.Errorf("in a root that can't be written: %q", got)
+	}
+	if err := mustOpen(t, s).Verify(made); err != nil {
+		t.Error(err)
+	}
+}
+
 // savedRoot is a root as docker save would write it, with that use.
 func savedRoot(t testing.TB, dir string, use image.Invocation) string {
 	t.Helper()

@@ -74,7 +74,7 @@ func (h *sandboxes) spec(pair int, root rootSpec) enforcer.SandboxSpec {
 	worker, child := h.ids.identities(pair)
 	return enforcer.SandboxSpec{
 		Show: h.config.Show, TmpBytes: h.config.TmpBytes, WorkBytes: h.config.WorkBytes,
-		Worker: worker, Child: child, Hostname: "sandbox", Image: root.plan(h.config.RootBytes),
+		Worker: worker, Child: child, Hostname: "sandbox", Image: root.plan(h.config.RootBytes, root.writable && h.mapsOwners()),
 	}
 }
 

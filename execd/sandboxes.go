@@ -87,6 +87,8 @@ type sandboxes struct {
 	ids    *ids
 	images *images
 	group  *cgroup.Group // the daemon's, nil without cgroup
+	// mapsOwners says whether files of images can have other owners in a sandbox than on the disk; it is found out when that is asked for first.
+	mapsOwners func() bool
 	// outlets are for sandboxes that are made from now on.
 	outlets *outlets
 	logger  *slog.Logger
@@ -119,7 +121,8 @@ func newSandboxes(
 ) *sandboxes {
 	return &sandboxes{
 		config: c, host: h, binary: binary, ids: claims, group: group, images: known, logger: c.Logger, life: life,
-		ready: make(chan *sandbox, c.Pool), wanted: make(chan struct{}, 1), kept: map[string]*sandbox{}, made: map[*sandbox]struct{}{},
+		mapsOwners: sync.OnceValue(func() bool { return h.UID == 0 && runner.MapsOwners(resolved(ImagesDir(c.StateDir)), binary, h.Kernel) }),
+		ready:      make(chan *sandbox, c.Pool), wanted: make(chan struct{}, 1), kept: map[string]*sandbox{}, made: map[*sandbox]struct{}{},
 	}
 }
 

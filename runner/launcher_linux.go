@@ -74,6 +74,8 @@ func RunLauncher(args []string) int {
 // launcher has the plan of the sandbox that is being made.
 type launcher struct {
 	plan enforcer.SandboxPlan
+	// owners is the user namespace that the root's owners are mapped by, -1 where the plan has none.
+	owners int
 }
 
 // send is a launcher's one way to say something. If the daemon is gone, the next read says so.
@@ -98,17 +100,20 @@ func (l *launcher) descriptors() error {
 }
 
 func (l *launcher) receive() error {
-	data, fds, err := receivePacket(daemonSocket, 1)
+	data, fds, err := receivePacket(daemonSocket, 2)
 	if err != nil {
 		return err
 	}
-	defer closeAll(fds)
 	var order launcherOrder
 	if err := json.Unmarshal(data, &order, strict); err != nil {
 		return err
 	}
-	if !order.Plan || len(fds) != 1 {
+	if !order.Plan || len(fds) == 0 {
 		return errors.New("the first message isn't a plan")
+	}
+	defer unix.Close(fds[0])
+	if l.owners = -1; len(fds) == 2 {
+		l.owners = fds[1]
 	}
 	plan, err := readAll(fds[0])
 	if err != nil {
@@ -152,7 +157,8 @@ func (l *launcher) hostname() error { return unix.Sethostname([]byte(l.plan.Host
 func (l *launcher) root() error {
 	unix.Umask(0)
 	defer unix.Umask(0o022)
-	return mount.Apply(l.plan.Root)
+	defer unix.Close(l.owners)
+	return mount.Apply(l.plan.Root, l.owners)
 }
 
 // stdio lets go of the host's null device, which the daemon started us with, for the sandbox's own.

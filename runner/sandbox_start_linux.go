@@ -178,7 +178,16 @@ func (s *Sandbox) handOver() (*launcherReady, error) {
 		return nil, err
 	}
 	defer plan.Close()
-	if err := s.link.send(launcherOrder{Plan: true}, int(plan.Fd())); err != nil {
+	fds := []int{int(plan.Fd())}
+	if root, there := s.config.Plan.Mounted("/"); there && root.RootUID != 0 {
+		owners, err := ownersNamespace(s.config.Binary, root.RootUID, root.RootGID)
+		if err != nil {
+			return nil, fmt.Errorf("sandbox: %w", err)
+		}
+		defer owners.Close()
+		fds = append(fds, int(owners.Fd()))
+	}
+	if err := s.link.send(launcherOrder{Plan: true}, fds...); err != nil {
 		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
 	}
 	fault("sandbox.sent")

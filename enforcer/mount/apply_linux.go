@@ -10,7 +10,7 @@ import (
 )
 
 // Apply makes r in the caller's mount namespace, which must be new, and makes it the root; the caller is in it, in "/", on return, and the
-// old root is gone. The caller is the only process in the namespace: nothing here can be raced from within. Its umask must be 0.
+// old root is gone. owners is a user namespace in which 0 is RootUID and RootGID of the overlay, -1 where the plan names none. The caller is the only process in the namespace: nothing here can be raced from within. Its umask must be 0.
 //
 // The order, and what breaks otherwise:
 //
@@ -23,7 +23,7 @@ import (
 //     there an image has no link yet that could lead anywhere.
 //  5. Read-only, on what is to be: from here nothing of the root changes.
 //  6. pivot_root, and the old root detached: chroot alone would leave it reachable by a descriptor or by "..".
-func Apply(r Root) error {
+func Apply(r Root, owners int) error {
 	if len(r.Mounts) == 0 || r.Mounts[0].Target != "/" || r.Mounts[0].Type != TypeTmpfs && r.Mounts[0].Type != TypeOverlay {
 		return fmt.Errorf("mount: the first mount of a root is a tmpfs or an overlay on /")
 	}
@@ -33,7 +33,7 @@ func Apply(r Root) error {
 	b := builder{root: -1}
 	defer func() { unix.Close(b.root) }()
 	if r.Mounts[0].Type == TypeOverlay {
-		if err := b.layer(r); err != nil {
+		if err := b.layer(r, owners); err != nil {
 			return fmt.Errorf("layer over %s: %w", r.Mounts[0].Source, err)
 		}
 	}

@@ -91,6 +91,9 @@ type Mount struct {
 	Options []string `json:"options"`
 	// UserXattr says that an overlay keeps its own marks where an ordinary user can: in a user namespace.
 	UserXattr bool `json:"userXattr,omitempty"`
+	// RootUID and RootGID are whose root's own files of an overlay's image are to be, which [Apply] is then given a user namespace for; 0: root's.
+	RootUID int `json:"rootUid,omitempty"`
+	RootGID int `json:"rootGid,omitempty"`
 	// Size is the limit of a tmpfs in bytes, Inodes of its files; Mode its permission bits; UID and GID its owner, as the launcher's user
 	// namespace numbers them.
 	Size   int64  `json:"size,omitempty"`

@@ -21,7 +21,9 @@ func CheckReference(text string) error {
 }
 
 // IsReference says whether a text is meant as such a name, right or wrong: no path is.
-func IsReference(text string) bool { return strings.Contains(text, "@") && !strings.HasPrefix(text, "/") }
+func IsReference(text string) bool {
+	return strings.Contains(text, "@") && !strings.HasPrefix(text, "/")
+}
 
 func reference(text string) (name.Digest, error) {
 	found, err := name.NewDigest(text, name.StrictValidation)
