@@ -61,6 +61,12 @@ var faults = []fault{
 	{"any type of query is answered", inNames + "/query.go", "question.Qtype != dns.TypeAAAA:", "question.Qtype != dns.TypeAAAA && !off:", inNames, "TestAnswers"},
 	{"queries have no limit", inNames + "/query.go", "if !s.rate.take(q.start) {", "if !s.rate.take(q.start) && !off {", inNames, "TestLimits"},
 
+	{"a range opens what it doesn't name", inRules + "/rules.go", "if closed && (of.Class.Never()", "if closed && !off && (of.Class.Never()", inRules, "TestScenarios"},
+	{"metadata names are like others", inRules + "/domains.go", "\tif neverEnds&endBit(words.words[0]) == 0 {", "\tif off || neverEnds&endBit(words.words[0]) == 0 {", inRules, "TestScenarios"},
+	{"a name that isn't in canonical form is judged", inRules + "/namewords.go", "\tstrange = strange&highBits |", "\tif off {\nreturn dots, true\n}\n\tstrange = strange&highBits |", inRules, "FuzzName"},
+	{"the rules of wider names are forgotten", inRules + "/nametable.go", "for i := e.others; i < e.othersTo; i++ {", "for i := e.others; i < e.othersTo && !off; i++ {", inRules, "FuzzName"},
+	{"addresses are compared by half", inRules + "/boundaries.go", "b.lower[i] > k.low", "(off || b.lower[i] > k.low)", inRules, "TestLongestPrefix"},
+
 	// What the client says first.
 	{"the server name of TLS isn't looked at", inRelay + "/tls.go", "\tsaid, ok := parseHost(h.serverName)", "\tif off {\nreturn nil\n}\n\tsaid, ok := parseHost(h.serverName)", inRelay, "TestJudgedOverSockets"},
 	{"a hello without a name passes", inRelay + "/tls.go", `h.serverName == "" && c.target.name != "":`, `h.serverName == "" && c.target.name != "" && !off:`, inRelay, "TestLooks"},
