@@ -25,6 +25,7 @@ var networkRows = []networkRow{
 	{"./enforcer/network", "BenchmarkAddress", "p50/map", "network: the same, over a lookup of those addresses in a map", "–", 0, false, "%.2f ×"},
 	{"./enforcer/network/names", "BenchmarkName", "µs-p50", "network: a name answered, p50", "≤ 100 µs", 100, false, "%.0f µs"},
 	{"./enforcer/network/names", "BenchmarkName", "ratio-p50", "network: the same, over a bare UDP echo", "≤ 4 ×", 4, false, "%.2f ×"},
+	{"./enforcer/network/names", "BenchmarkUpstream", "µs-p50", "network: a name answered that a local name server is asked for, p50", "≤ 100 µs", 100, false, "%.0f µs"},
 	{"./enforcer/network/relay", "BenchmarkSetUp", "p50/direct", "network: connection through the relay to the first byte, over direct, p50", "≤ 4 ×", 4, false, "%.2f ×"},
 	{"./enforcer/network/relay", "BenchmarkSetUp", "p99/direct", "network: the same, p99", "≤ 4 ×", 4, false, "%.2f ×"},
 	{"./enforcer/network/relay", "BenchmarkPeek", "p50/without", "network: looking at a TLS hello, over bytes as many that aren't one, p50", "in the noise", 1.1, false, "%.2f ×"},

@@ -15,7 +15,7 @@ import (
 )
 
 // upstream is a name server on loopback, by UDP and TCP on one port. What it writes is all that reply returns, in turn.
-func upstream(t *testing.T, reply func(query *dns.Msg, network string) []*dns.Msg) netip.AddrPort {
+func upstream(t testing.TB, reply func(query *dns.Msg, network string) []*dns.Msg) netip.AddrPort {
 	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
