@@ -48,6 +48,13 @@ func (in *inbox) receive(socket int) (message, error) {
 	}
 	m := message{}
 	if m.kind = order.Uint32(in.buffer); m.kind != kindExec {
+		var kill killMessage
+		if m.kind == kindKill {
+			if _, err := readMessage(&kill, in.buffer[:n]); err != nil {
+				return message{}, err
+			}
+		}
+		m.sequence = kill.sequence
 		return m, nil
 	}
 	body, err := readMessage(&m.execHeader, in.buffer[:n])
