@@ -12,7 +12,8 @@ if [ -z "$suite" ]; then
 	echo "datarobot: no conformance material beside the repository, and SANDBOXD_CONFORMANCE names none; left out"
 	exit 0
 fi
-python=$("$(dirname "$0")/datarobot-venv.sh" "$suite/requirements.txt")/bin/python
+export SANDBOXD_CONFORMANCE=$2
+python=$("$(dirname "$0")/clients.sh")/bin/python
 
 dir=$(mktemp -d)
 daemon=

@@ -10,25 +10,13 @@ here=$(cd "$(dirname "$0")" && pwd)/imports
 
 # A sandbox sees the system's directories, so that an interpreter elsewhere won't do.
 python=/usr/bin/python3
-if ! "$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
-	echo "imports: no /usr/bin/python3 from 3.11 to 3.13 with venv and ensurepip, which these versions want; left out"
+status=0
+venv=$("$here/../venv.sh" imports "$python" "$here/requirements.txt") || status=$?
+if [ "$status" -eq 3 ]; then
+	echo "imports: left out"
 	exit 0
 fi
-key=$( (cat "$here/requirements.txt"; "$python" -VV) | sha256sum | cut -c 1-16)
-cache=${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd
-venv=$cache/imports-$key
-if [ ! -e "$venv/complete" ]; then
-	mkdir -p "$cache"
-	exec 9>"$cache/imports.lock"
-	flock 9
-	if [ ! -e "$venv/complete" ]; then
-		rm -rf "$venv"
-		"$python" -m venv "$venv"
-		"$venv/bin/pip" install --quiet --disable-pip-version-check --only-binary :all: --no-deps -r "$here/requirements.txt"
-		"$venv/bin/pip" check --disable-pip-version-check
-		touch "$venv/complete"
-	fi
-fi
+test "$status" -eq 0
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

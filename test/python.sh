@@ -1,30 +1,10 @@
 #!/usr/bin/env bash
-# The Python package against a daemon as it is installed: bin/sandboxd serve, over its socket. Environments of Python are kept under the user's cache
-# directory, by what is in them.
+# The Python package against a daemon as it is installed: bin/sandboxd serve, over its socket.
 set -euo pipefail
 
 bin=$(realpath "$1")
 root=$(cd "$(dirname "$0")/.." && pwd)
-contract=${SANDBOXD_CONFORMANCE:+$SANDBOXD_CONFORMANCE/datarobot/requirements.txt}
-
-# The newest interpreter from 3.11 to 3.13 that this machine has: the contract's own client wants one of those.
-for python in python3.13 python3.12 python3.11 /usr/bin/python3 python3; do
-	"$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && break
-	python=
-done
-test -n "$python" || { echo "test/python.sh: no Python from 3.11 to 3.13 with venv and ensurepip" >&2; exit 1; }
-
-key=$(cat "$root/clients/python/pyproject.toml" ${contract:+"$contract"} <("$python" --version) | sha256sum | cut -c1-16)
-env="${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd/python-$key"
-if [ ! -e "$env/ready" ]; then
-	rm -rf "$env"
-	"$python" -m venv "$env"
-	if [ -n "$contract" ]; then
-		"$env/bin/pip" -q install --no-deps -r "$contract"
-	fi
-	"$env/bin/pip" -q install httpx==0.28.1 pytest==9.2.0 mypy==1.19.1 setuptools==80.9.0
-	touch "$env/ready"
-fi
+env=$("$root/test/clients.sh")
 
 work=$(mktemp -d)
 chmod 700 "$work"

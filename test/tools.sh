@@ -31,17 +31,6 @@ command -v node >/dev/null || need nodejs
 command -v psql >/dev/null || need postgresql-client
 /usr/bin/python3 -c 'import requests' 2>/dev/null || need python3-requests
 
-# The client whose parser of result markers is the oracle of ours: its package alone, that file imports nothing but json.
-client=datarobot-genai==0.29.71
-cache="${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd/$client"
-fetch_client() {
-	test -e "$cache/ready" && return
-	rm -rf "$cache"
-	"$1" -m venv "$cache/env"
-	"$cache/env/bin/pip" -q install --no-deps --target "$cache/site" "$client"
-	touch "$cache/ready"
-}
-
 if [ ${#packages[@]} -gt 0 ]; then
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 		echo "tests need these packages (Debian's names): ${packages[*]}" >&2
@@ -51,10 +40,4 @@ if [ ${#packages[@]} -gt 0 ]; then
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null
 fi
-fetch_client "${python:-/usr/bin/python3}"
-
-# The same client with all that it needs, for test/datarobot.sh.
-requirements=${SANDBOXD_CONFORMANCE:-}/datarobot/requirements.txt
-if [ -e "$requirements" ]; then
-	"$(dirname "$0")/datarobot-venv.sh" "$requirements" >/dev/null
-fi
+"$(dirname "$0")/clients.sh" >/dev/null
