@@ -9,5 +9,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(goClient) != "" {
 		os.Exit(runGoClient(os.Args[1:]))
 	}
-	os.Exit(Main(m))
+	code := Main(m)
+	if programsDir != "" {
+		os.RemoveAll(programsDir)
+	}
+	os.Exit(code)
 }

@@ -2,12 +2,14 @@ package network
 
 import (
 	"encoding/json/v2"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandboxd/sandboxd/enforcer/landlock"
@@ -35,20 +37,33 @@ func (p place) sandboxed(t *testing.T, bin, bundle string, rules policy.NetworkS
 // wire leaves out empty lists of ports, which a request has none of.
 func wire(network []byte) string { return strings.ReplaceAll(string(network), `,"ports":[]`, "") }
 
-// programs are sandboxd and its launcher: those of SANDBOXD_BIN, or built now; and this test as a client. They lie where sandboxes may see them.
+// programs are sandboxd and its launcher: those of SANDBOXD_BIN, or built now; and this test as a client. They lie where sandboxes may see them, and are made
+// once for all tests.
 func programs(t *testing.T) string {
 	t.Helper()
-	bin, err := os.MkdirTemp("/var/tmp", "sandboxd-network-bin")
+	bin, err := madePrograms()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(bin) })
+	return bin
+}
+
+var (
+	madePrograms = sync.OnceValues(makePrograms)
+	programsDir  string // for TestMain to remove
+)
+
+func makePrograms() (bin string, err error) {
+	if bin, err = os.MkdirTemp("/var/tmp", "sandboxd-network-bin"); err != nil {
+		return "", err
+	}
+	programsDir = bin
 	if err := os.Chmod(bin, 0o755); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	from := map[string]string{"goclient": self}
 	for _, name := range []string{"sandboxd", "sandboxd-runner"} {
@@ -59,7 +74,7 @@ func programs(t *testing.T) string {
 		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(bin, name), "../../cmd/"+name)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", name, err, out)
+			return "", fmt.Errorf("go build %s: %w\n%s", name, err, out)
 		}
 	}
 	for name, path := range from {
@@ -68,10 +83,10 @@ func programs(t *testing.T) string {
 			err = os.WriteFile(filepath.Join(bin, name), data, 0o755)
 		}
 		if err != nil {
-			t.Fatal(err)
+			return "", err
 		}
 	}
-	return bin
+	return bin, nil
 }
 
 // bundleFor is the built-in policy with the targets that the clients and the attacks ask for, so that it is the network that refuses and not the policy.
