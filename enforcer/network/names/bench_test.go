@@ -61,7 +61,9 @@ func BenchmarkUpstream(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Cleanup(resolver.Close)
-	s, _, _, _ := newTestServer(b, exampleNet, func(c *Config) { c.Limits.Queries, c.Limits.Names, c.Now, c.Resolver = 1<<30, 1<<20, time.Now, resolver })
+	s, _, _, _ := newTestServer(b, exampleNet, func(c *Config) {
+		c.Limits.Queries, c.Limits.Names, c.Now, c.Resolver = 1<<30, 1<<20, time.Now, resolver
+	})
 	name, direct := client(b, serve(b, s)), client(b, address.Port())
 	asked := 0
 	ask := func(conn net.Conn) time.Duration {
