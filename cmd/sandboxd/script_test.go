@@ -34,6 +34,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("SHOWN", shown)
 			env.Setenv("REGO", bundle)
+			env.Setenv("PROBE", filepath.Join(bin, "probe"))
 			// As root the state is not the user's: each script has its own all the same.
 			env.Setenv("STATE", filepath.Join(env.WorkDir, "state", "sandboxd"))
 			return nil
