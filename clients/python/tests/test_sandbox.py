@@ -38,6 +38,19 @@ def test_values(socket, code, value):
     assert result.return_value == value and type(result.return_value) is type(value) and result.exit_code == 0
 
 
+def test_long_inputs_and_value(socket):
+    text = "0123456789abcdef\u00e9" * 1_200_000  # 20 MB, more than a body may have beside its inputs
+    result = run(socket, "_return = [inputs['text'], len(inputs['text'])]", inputs={"text": text}, timeout_s=60)
+    assert result.exit_code == 0 and result.return_value == [text, len(text)]
+
+
+def test_inputs_that_are_too_long(socket):
+    with pytest.raises(SandboxError) as raised:
+        run(socket, "pass", inputs={"text": "x" * (257 << 20)}, timeout_s=60)
+    assert not isinstance(raised.value, SandboxInfraError)
+    assert "TOO_LARGE: inputs: " in str(raised.value) and "more than 268435456 bytes" in str(raised.value)
+
+
 def test_exception_is_a_result(socket):
     result = run(socket, "_return = 7\nraise ValueError('no')")
     assert result.exit_code == 1 and result.return_value == 7

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from typing import Any, Mapping
+from typing import Any, AsyncIterator, Mapping
 
 import httpx
 
@@ -14,6 +14,9 @@ from sandboxd.result import SandboxResult
 
 # What a run may take besides its own time: a place in the daemon's queue, a sandbox, and the answer's way.
 _MARGIN_S = 60.0
+
+# How much of long inputs is encoded and sent at a time.
+_PIECE = 1 << 20
 
 # Outcomes of code that ran and ended. The others have no result.
 _RAN = frozenset({"ok", "error", "signaled", "oom", "output_limit", "not_started"})
@@ -80,12 +83,12 @@ class SandboxdSandbox:
         answer = await self._post(body, timeout_s + _MARGIN_S)
         return self._take(self._decode(answer), answer.status_code, timeout_s)
 
-    def _body(self, code: str, inputs: dict[str, Any] | None, timeout_s: float) -> bytes:
+    def _body(self, code: str, inputs: dict[str, Any] | None, timeout_s: float) -> AsyncIterator[bytes]:
         code.encode()  # lone surrogates: UnicodeEncodeError before any request
-        request = {"code": code, "inputs": inputs or {}, "timeoutSeconds": timeout_s, **self._fixed}
-        return json.dumps(request, allow_nan=False).encode()
+        request = {"code": code, "timeoutSeconds": timeout_s, **self._fixed}
+        return _pieces(json.dumps(request, allow_nan=False), json.dumps(inputs or {}, allow_nan=False))
 
-    async def _post(self, body: bytes, timeout_s: float) -> httpx.Response:
+    async def _post(self, body: AsyncIterator[bytes], timeout_s: float) -> httpx.Response:
         headers = {"Content-Type": "application/json"}
         try:
             if self._client is not None:
@@ -151,6 +154,14 @@ class SandboxdSandbox:
         )
         result.reply = reply
         return result
+
+
+async def _pieces(request: str, inputs: str) -> AsyncIterator[bytes]:
+    """The body in pieces, with the inputs as the last member: long ones are never joined with the rest, nor encoded at once. Both are ASCII."""
+    yield request[:-1].encode() + b',"inputs":'
+    for begin in range(0, len(inputs), _PIECE):
+        yield inputs[begin : begin + _PIECE].encode()
+    yield b"}"
 
 
 def _output(reply: dict[str, Any], stream: str) -> str:
