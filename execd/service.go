@@ -154,6 +154,9 @@ func (s *Service) probe() (err error) {
 	return err
 }
 
+// Spool is where texts are kept that are too long for memory: a façade has its long inputs there.
+func (s *Service) Spool() *spool.Store { return s.spool }
+
 // openRunner takes the launcher's binary: once, so that nothing changes it while we live.
 func openRunner(path string) (*os.File, error) {
 	if path == "" {

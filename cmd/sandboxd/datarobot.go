@@ -26,7 +26,7 @@ func (d *datarobot) register(f *flagSet) {
 	f.Var(&d.images, "datarobot-image", "`name` that imageUri may have, or a pattern in which * goes up to the next slash; again for more")
 	f.Int64Var(&d.config.MemoryBytes, "datarobot-memory", d.config.MemoryBytes, "most `bytes` of memory that a workload may ask for")
 	f.Float64Var(&d.config.CPU, "datarobot-cpu", d.config.CPU, "most `cores` that a workload may ask for")
-	f.Int64Var(&d.config.OutputBytes, "datarobot-output", d.config.OutputBytes, "`bytes` of each stream and of the value that are kept")
+	f.Int64Var(&d.config.OutputBytes, "datarobot-output", d.config.OutputBytes, "`bytes` of each stream that are kept")
 	f.DurationVar(&d.config.Retention, "datarobot-retention", d.config.Retention, "for how long an ended workload is kept that nobody deletes")
 }
 
@@ -51,6 +51,7 @@ func (d *datarobot) configure(config *execd.Config) error {
 	}
 	config.Private = append(config.Private, secret)
 	d.config.Dir, d.config.Images = filepath.Join(config.StateDir, "workloads"), d.images
+	d.config.InputBytes = config.InputBytes
 	return d.config.Validate()
 }
 

@@ -19,8 +19,9 @@ type Config struct {
 	// MemoryBytes and CPU are the most that a workload may ask for, and what it gets when it doesn't ask.
 	MemoryBytes int64
 	CPU         float64
-	// OutputBytes is how much of stdout, of stderr and of the value is kept.
+	// OutputBytes is how much of stdout and of stderr is kept; InputBytes bounds the inputs.
 	OutputBytes int64
+	InputBytes  int64
 	// LongestTimeout is what a timeout that isn't one, zero or less, means.
 	LongestTimeout time.Duration
 	// Retention is for how long an ended workload is kept that nobody deletes.
@@ -31,9 +32,10 @@ type Config struct {
 	MaxWorkloads int
 	WaitingBytes int64
 	LogBytes     int64
-	// BodyBytes bounds a request's body, Uploads how many of them arrive at once, BodyTimeout how long one may take; WriteTimeout bounds each write of an
+	// BodyBytes bounds a request's body, RestBytes what it has beside its long texts, and its code; Uploads how many of them arrive at once, BodyTimeout how long one may take; WriteTimeout bounds each write of an
 	// answer.
 	BodyBytes    int64
+	RestBytes    int64
 	Uploads      int
 	BodyTimeout  time.Duration
 	WriteTimeout time.Duration
@@ -44,9 +46,9 @@ type Config struct {
 // DefaultConfig keeps workloads in dir.
 func DefaultConfig(dir string) Config {
 	return Config{
-		Dir: dir, MemoryBytes: 2 << 30, CPU: 4, OutputBytes: 8 << 20, LongestTimeout: time.Hour, Retention: 30 * time.Minute,
+		Dir: dir, MemoryBytes: 2 << 30, CPU: 4, OutputBytes: 8 << 20, InputBytes: 256 << 20, LongestTimeout: time.Hour, Retention: 30 * time.Minute,
 		MaxWorkloads: 1024, WaitingBytes: 256 << 20, LogBytes: 2 << 30,
-		BodyBytes: 64 << 20, Uploads: 8, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
+		BodyBytes: 384 << 20, RestBytes: 8 << 20, Uploads: 8, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 }
@@ -71,12 +73,14 @@ func (c Config) Validate() error {
 	check(1<<20 <= c.MemoryBytes && c.MemoryBytes <= 1<<50, "MemoryBytes", "1 MiB..1 PiB", c.MemoryBytes)
 	check(0.01 <= c.CPU && c.CPU <= 4096, "CPU", "0.01..4096", c.CPU)
 	check(1 <= c.OutputBytes && c.OutputBytes <= 1<<30, "OutputBytes", "1..1 GiB", c.OutputBytes)
+	check(1 <= c.InputBytes && c.InputBytes <= 1<<40, "InputBytes", "1..1 TiB", c.InputBytes)
 	check(time.Second <= c.LongestTimeout && c.LongestTimeout <= 24*time.Hour, "LongestTimeout", "1s..24h", c.LongestTimeout)
 	check(time.Millisecond <= c.Retention && c.Retention <= 30*24*time.Hour, "Retention", "1ms..720h", c.Retention)
 	check(1 <= c.MaxWorkloads && c.MaxWorkloads <= 1<<16, "MaxWorkloads", "1..65536", c.MaxWorkloads)
 	check(c.WaitingBytes >= leastBody, "WaitingBytes", "32 MiB or more", c.WaitingBytes)
 	check(c.LogBytes >= 1, "LogBytes", "1 or more", c.LogBytes)
 	check(c.BodyBytes >= leastBody, "BodyBytes", "32 MiB or more", c.BodyBytes)
+	check(1<<20 <= c.RestBytes && c.RestBytes <= 1<<30, "RestBytes", "1 MiB..1 GiB", c.RestBytes)
 	check(1 <= c.Uploads && c.Uploads <= 1024, "Uploads", "1..1024", c.Uploads)
 	check(c.BodyTimeout >= time.Millisecond, "BodyTimeout", "1ms or more", c.BodyTimeout)
 	check(c.WriteTimeout >= time.Millisecond, "WriteTimeout", "1ms or more", c.WriteTimeout)

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandboxd/sandboxd/execd/spool"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/runner/python"
 )
@@ -82,6 +83,14 @@ type order struct {
 	request policy.Request // without its caller
 	// seconds is the time limit in whole seconds, as the client speaks of it.
 	seconds int64
+	// inputs are those that are too long for memory, else nil.
+	inputs *spool.Text
+}
+
+func (o order) close() {
+	if o.inputs != nil {
+		o.inputs.Close()
+	}
 }
 
 // fault is what is wrong with a create request, with the status that says so.
@@ -112,40 +121,48 @@ const (
 )
 
 // parse reads the body of a create request. The error is a *fault.
-func (c Config) parse(body []byte) (order, error) {
+func (c Config) parse(body []byte) (order, error) { return c.parseLifted(body, nil) }
+
+// parseLifted is parse for a body whose long strings are elsewhere. What it gives is the caller's to close, also after an error.
+func (c Config) parseLifted(body []byte, long *lifted) (o order, err error) {
 	var wire wireCreate
 	if err := json.Unmarshal(body, &wire, json.RejectUnknownMembers(true)); err != nil {
-		return order{}, &fault{http.StatusBadRequest, "", "the body isn't a workload: " + cut(err.Error())}
+		return o, &fault{http.StatusBadRequest, "", "the body isn't a workload: " + cut(err.Error())}
 	}
 	container, resources, err := wire.only()
 	if err != nil {
-		return order{}, err
+		return o, err
 	}
 	const where = "artifact.spec.containerGroups[0].containers[0]."
-	o := order{name: wire.Name, image: container.ImageURI}
+	o.name, o.image = wire.Name, container.ImageURI
 	if !c.knows(o.image) {
-		return order{}, wrong(where+"imageUri", "%q isn't among the images of this server", cut(o.image))
+		return o, wrong(where+"imageUri", "%q isn't among the images of this server", cut(o.image))
 	}
 	r := &o.request
 	r.Action, r.Program.Language = policy.ActionRun, policy.LanguagePython
 	if r.SecurityContext, err = container.SecurityContext.policy(); err != nil {
-		return order{}, err
+		return o, err
 	}
-	if o.seconds, err = c.program(r, container.EnvironmentVars, where+"environmentVars"); err != nil {
-		return order{}, err
+	if err := c.program(&o, container.EnvironmentVars, long, where+"environmentVars"); err != nil {
+		return o, err
+	}
+	if err := long.all(); err != nil {
+		return o, err
 	}
 	if err := c.resources(r, resources, "runtime.containerGroups[0].containers[0].resourceAllocation."); err != nil {
-		return order{}, err
+		return o, err
 	}
 	r.Limits.OutputBytes, r.Limits.TimeoutSeconds = c.OutputBytes, float64(o.seconds)
 	// Inputs are Python's JSON, which has three tokens more, and go on as the bytes that came.
 	checked := *r
-	checked.Program.Inputs, _ = python.WithoutNonFinite(r.Program.Inputs)
+	if r.Program.Bulk == nil {
+		checked.Program.Inputs, _ = python.WithoutNonFinite(r.Program.Inputs)
+	}
 	var field *policy.FieldError
 	if err := checked.Validate(); errors.As(err, &field) {
-		return order{}, wrong(field.Field, "%s", field.Message)
+		return o, wrong(field.Field, "%s", field.Message)
 	} else if err != nil {
-		return order{}, wrong("", "%v", err)
+		return o, wrong("", "%v", err)
 	}
 	return o, nil
 }
@@ -210,31 +227,35 @@ func (w *wireContext) policy() (policy.SecurityContext, error) {
 }
 
 // program takes code, inputs and time limit out of the variables; the others are the program's own.
-func (c Config) program(r *policy.Request, list []wireVariable, where string) (seconds int64, err error) {
-	seconds = int64(c.LongestTimeout / time.Second)
+func (c Config) program(o *order, list []wireVariable, long *lifted, where string) (err error) {
+	r := &o.request
+	o.seconds = int64(c.LongestTimeout / time.Second)
 	seen := map[string]bool{}
 	for i, variable := range list {
 		field := fmt.Sprintf("%s[%d]", where, i)
 		if seen[variable.Name] {
-			return 0, wrong(field, "%q comes twice", cut(variable.Name))
+			return wrong(field, "%q comes twice", cut(variable.Name))
 		}
 		seen[variable.Name] = true
 		switch variable.Name {
 		case codeVariable:
-			if r.Program.Code, err = decoded(field, variable.Value); err != nil {
-				return 0, err
+			if text := long.find(variable.Value); text != nil {
+				r.Program.Code, err = longCode(field, text, c.RestBytes)
+			} else {
+				r.Program.Code, err = decoded(field, variable.Value)
+			}
+			if err != nil {
+				return err
 			}
 			// An editor's byte order mark isn't the author's; a second one is, and a syntax error.
 			r.Program.Code = strings.TrimPrefix(r.Program.Code, "\uFEFF")
 		case inVariable:
-			text, err := decoded(field, variable.Value)
-			if err != nil {
-				return 0, err
+			if err := c.inputs(o, long, field, variable.Value); err != nil {
+				return err
 			}
-			r.Program.Inputs = []byte(text)
 		case timeVariable:
 			if number, ok := pythonInt(variable.Value); ok && number > 0 && number <= math.MaxInt32 {
-				seconds = number
+				o.seconds = number
 			}
 		case procVariable:
 			if number, ok := pythonInt(variable.Value); ok && number > 0 {
@@ -242,7 +263,7 @@ func (c Config) program(r *policy.Request, list []wireVariable, where string) (s
 			}
 		default:
 			if strings.HasPrefix(variable.Name, variables) {
-				return 0, wrong(field, "%q isn't a variable of the contract", cut(variable.Name))
+				return wrong(field, "%q isn't a variable of the contract", cut(variable.Name))
 			}
 			if r.Program.Env == nil {
 				r.Program.Env = map[string]string{}
@@ -251,12 +272,34 @@ func (c Config) program(r *policy.Request, list []wireVariable, where string) (s
 		}
 	}
 	if !seen[codeVariable] || r.Program.Code == "" {
-		return 0, wrong(where, "%s isn't set", codeVariable)
+		return wrong(where, "%s isn't set", codeVariable)
 	}
-	if len(r.Program.Inputs) == 0 {
+	if len(r.Program.Inputs) == 0 && r.Program.Bulk == nil {
 		r.Program.Inputs = []byte("{}")
 	}
-	return seconds, nil
+	return nil
+}
+
+// inputs puts inputs into an order, beside its request when they are long.
+func (c Config) inputs(o *order, long *lifted, field, value string) error {
+	text := long.find(value)
+	if text == nil {
+		decoded, err := decoded(field, value)
+		o.request.Program.Inputs = []byte(decoded)
+		return err
+	}
+	inputs, err := long.longInputs(field, text, c.InputBytes)
+	if err != nil {
+		return err
+	}
+	text.Close() // it has no use any more, and its room does
+	if short, isShort := inputs.Short(); isShort {
+		o.request.Program.Inputs = short
+		return nil
+	}
+	bulk := inputs.Bulk()
+	o.inputs, o.request.Program.Bulk = inputs, &bulk
+	return nil
 }
 
 // mostProcesses is the contract's own limit of processes, where one is asked for.

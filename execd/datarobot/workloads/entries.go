@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -22,6 +23,8 @@ type entry struct {
 	Timestamp string `json:"timestamp"`
 	Level     string `json:"level"`
 	Message   string `json:"message"`
+	// value follows the message, when it is too long for memory.
+	value *execd.Value
 }
 
 // The levels: the client takes ERROR for stderr, and all below for stdout.
@@ -50,17 +53,21 @@ func entriesOf(r execd.Reply, seconds int64, at time.Time) iter.Seq[entry] {
 				text = strings.ToValidUTF8(string(stream.raw), "\uFFFD")
 			}
 			for message := range messages(text, pieceBytes) {
-				if !yield(entry{stamp, stream.level, message}) {
+				if !yield(entry{Timestamp: stamp, Level: stream.level, Message: message}) {
 					return
 				}
 			}
 		}
 		for _, line := range notices(r, seconds) {
-			if !yield(entry{stamp, levelError, line}) {
+			if !yield(entry{Timestamp: stamp, Level: levelError, Message: line}) {
 				return
 			}
 		}
-		yield(entry{stamp, levelInfo, datarobot.Marker + markerText(r.PythonValue())})
+		last := entry{Timestamp: stamp, Level: levelInfo, Message: datarobot.Marker, value: r.Value()}
+		if last.value == nil {
+			last.Message += markerText(r.PythonValue())
+		}
+		yield(last)
 	}
 }
 
@@ -142,8 +149,85 @@ func writeEntries(to io.Writer, entries iter.Seq[entry]) (marks []mark, size int
 			_, _ = out.WriteString(between) // Flush says what was wrong
 		}
 		marks = append(marks, mark{size, e.Level == levelError})
+		if e.value != nil {
+			text = text[:len(text)-len(`"}`)] // the message is the last member
+		}
 		size += int64(len(text))
 		_, _ = out.Write(text)
+		if e.value != nil {
+			length, err := writeMarkerText(out, e.value.Python())
+			if err != nil {
+				return nil, 0, fmt.Errorf("log: %w", err)
+			}
+			size += length + int64(len(`"}`))
+			_, _ = out.WriteString(`"}`)
+		}
 	}
 	return marks, size, out.Flush()
+}
+
+// writeMarkerText writes [markerText] of a value that is read, as the inside of a string of JSON.
+func writeMarkerText(to io.Writer, value io.Reader) (size int64, err error) {
+	in, out := make([]byte, pieceBytes), make([]byte, 0, 2*pieceBytes)
+	held := 0 // of a character that isn't whole
+	for {
+		n, err := value.Read(in[held:])
+		n += held
+		if held = 0; err == nil {
+			held = begunRune(in[:n])
+		}
+		out = appendMarkerText(out[:0], in[:n-held])
+		written, failed := to.Write(out)
+		if size += int64(written); failed != nil {
+			return size, failed
+		}
+		copy(in, in[n-held:n])
+		switch {
+		case errors.Is(err, io.EOF):
+			return size, nil
+		case err != nil:
+			return size, err
+		}
+	}
+}
+
+// begunRune is how many bytes at the end of data begin a character and don't end it, 0..3.
+func begunRune(data []byte) int {
+	for n := 1; n <= min(utf8.UTFMax-1, len(data)); n++ {
+		if tail := data[len(data)-n:]; utf8.RuneStart(tail[0]) {
+			if utf8.FullRune(tail) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// appendMarkerText appends it for whole characters.
+func appendMarkerText(out, value []byte) []byte {
+	for len(value) > 0 {
+		c := value[0]
+		switch {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+			value = value[1:]
+		case c < ' ':
+			out = append(out, ' ')
+			value = value[1:]
+		case c < 0x7f:
+			out = append(out, c)
+			value = value[1:]
+		default:
+			r, size := utf8.DecodeRune(value)
+			value = value[size:]
+			if r > 0xffff {
+				high, low := utf16.EncodeRune(r)
+				out = fmt.Appendf(out, `\\u%04x\\u%04x`, high, low)
+			} else {
+				out = fmt.Appendf(out, `\\u%04x`, r)
+			}
+		}
+	}
+	return out
 }

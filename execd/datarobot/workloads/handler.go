@@ -85,16 +85,17 @@ func (f *Facade) route(w http.ResponseWriter, r *http.Request, methods map[strin
 
 // create takes a workload, if policy and this host let it run.
 func (f *Facade) create(w http.ResponseWriter, r *http.Request, caller policy.Caller) {
-	body, err := f.body(w, r)
+	o, err := f.order(w, r)
 	if err != nil {
 		f.fail(w, asFailure(err))
 		return
 	}
-	o, err := f.config.parse(body)
-	if err != nil {
-		f.fail(w, asFailure(err))
-		return
-	}
+	taken := (*workload)(nil)
+	defer func() {
+		if taken == nil {
+			o.close()
+		}
+	}()
 	o.request.Caller = caller
 	reasons, err := f.service.Judge(r.Context(), o.request)
 	switch {
@@ -105,37 +106,68 @@ func (f *Facade) create(w http.ResponseWriter, r *http.Request, caller policy.Ca
 		f.fail(w, failure{Status: http.StatusForbidden, Code: "DENIED", Message: reasonsText(reasons), Reasons: reasons})
 		return
 	}
-	taken, err := f.take(o)
-	if err != nil {
+	if taken, err = f.take(o); err != nil {
 		f.fail(w, asFailure(err))
 		return
 	}
 	f.answer(w, http.StatusCreated, statusOf(taken))
 }
 
-// body reads a body within its bounds of size and time, a few at once.
-func (f *Facade) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// order reads a body within its bounds of size and time, a few at once, and what it orders.
+func (f *Facade) order(w http.ResponseWriter, r *http.Request) (order, error) {
 	select {
 	case f.uploads <- struct{}{}:
 		defer func() { <-f.uploads }()
 	case <-r.Context().Done():
-		return nil, context.Cause(r.Context())
+		return order{}, context.Cause(r.Context())
 	}
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return nil, &fault{http.StatusUnsupportedMediaType, "Content-Encoding", strconv.Quote(cut(encoding)) + ": want none"}
+		return order{}, &fault{http.StatusUnsupportedMediaType, "Content-Encoding", strconv.Quote(cut(encoding)) + ": want none"}
 	}
+	long := newLifted(f.service.Spool(), f.config.RestBytes)
+	defer long.close()
 	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(f.config.BodyTimeout)) // a recorder in a test has none
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, f.config.BodyBytes))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, &fault{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", large.Limit)}
-	case err != nil:
-		return nil, &fault{http.StatusBadRequest, "", "the body didn't arrive whole and in time"}
+	body := &pacedReader{from: http.MaxBytesReader(w, r.Body, f.config.BodyBytes), deadline: connection.SetReadDeadline, bound: f.config.BodyTimeout}
+	piece := make([]byte, pieceBytes)
+	for {
+		n, err := body.Read(piece)
+		if _, unfit := long.Write(piece[:n]); unfit != nil {
+			return order{}, unfit
+		}
+		var large *http.MaxBytesError
+		switch {
+		case err == nil:
+			continue
+		case errors.As(err, &large):
+			return order{}, &fault{http.StatusRequestEntityTooLarge, "", fmt.Sprintf("the body has more than %d bytes", large.Limit)}
+		case !errors.Is(err, io.EOF):
+			return order{}, &fault{http.StatusBadRequest, "", "the body didn't arrive whole and in time"}
+		}
+		_ = connection.SetReadDeadline(time.Time{})
+		o, err := f.config.parseLifted(long.rest, long)
+		if err != nil {
+			o.close()
+		}
+		return o, err
 	}
-	_ = connection.SetReadDeadline(time.Time{})
-	return data, nil
+}
+
+// pacedReader gives each mebibyte of a body the time that a short body has as a whole.
+type pacedReader struct {
+	from     io.Reader
+	deadline func(time.Time) error
+	bound    time.Duration
+	left     int
+}
+
+func (r *pacedReader) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		r.left = 1 << 20
+		_ = r.deadline(time.Now().Add(r.bound)) // a recorder in a test has none
+	}
+	n, err := r.from.Read(p)
+	r.left -= n
+	return n, err
 }
 
 func (f *Facade) getStatus(w http.ResponseWriter, id string) {

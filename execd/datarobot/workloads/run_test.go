@@ -225,9 +225,9 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// A cap on what is kept of the output never drops the value, and is told.
+// A cap on what is kept of the output never drops the value, which has one of its own, and is told.
 func TestOutputCap(t *testing.T) {
-	s := serve(t, func(_ *execd.Config, w *Config) { w.OutputBytes = 100_000 })
+	s := serve(t, func(c *execd.Config, w *Config) { w.OutputBytes, c.ValueBytes = 100_000, 150_000 })
 	got := s.run("print('line\\n' * 100000)\n_return = 'v' * 1000", nil)
 	if got.marker != `"`+strings.Repeat("v", 1000)+`"` || !strings.Contains(got.stderr, "stdout was cut") || len(got.stdout) > 100_000 || len(got.stdout) < 90_000 {
 		t.Errorf("%d bytes, %q, %.60s", len(got.stdout), got.stderr, got.marker)

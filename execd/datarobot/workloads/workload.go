@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd"
-	"github.com/sandboxd/sandboxd/policy"
 )
 
 // workload is one run, from when it is taken to when it is deleted or has expired.
@@ -60,8 +59,10 @@ func (w *workload) is(status string) {
 // run walks a workload once and keeps what came of it.
 func (f *Facade) run(ctx context.Context, w *workload, o *order, weight int64) {
 	defer close(w.done)
-	reply, err := f.walk(ctx, w, o.request)
+	reply, err := f.walk(ctx, w, o)
+	defer func() { reply.Close() }()
 	seconds := o.seconds
+	o.close()
 	*o = order{} // code and inputs aren't needed any more
 	f.weigh(-weight)
 	k := kept{ID: w.id, Name: w.name, Created: w.created, Ended: time.Now()}
@@ -69,7 +70,7 @@ func (f *Facade) run(ctx context.Context, w *workload, o *order, weight int64) {
 	case errors.Is(context.Cause(ctx), errDeleted):
 		return // nobody asks any more
 	case err != nil:
-		reply = execd.Reply{Outcome: execd.OutcomeInfra, Message: err.Error()}
+		reply = execd.Reply{Outcome: execd.OutcomeInfra, Message: err.Error()} // there was none
 		if ctx.Err() != nil {
 			reply.Outcome = execd.OutcomeCancelled
 		}
@@ -96,14 +97,14 @@ func (f *Facade) lost(what string, err error) ending {
 }
 
 // walk waits for a place and walks.
-func (f *Facade) walk(ctx context.Context, w *workload, r policy.Request) (execd.Reply, error) {
+func (f *Facade) walk(ctx context.Context, w *workload, o *order) (execd.Reply, error) {
 	leave, err := f.service.Admit(ctx)
 	if err != nil {
 		return execd.Reply{}, err
 	}
 	defer leave()
 	w.is(statusRunning)
-	return f.service.Exec(ctx, r, execd.Options{}), nil
+	return f.service.Exec(ctx, o.request, execd.Options{Inputs: o.inputs, LongValue: true}), nil
 }
 
 // settle makes an ending known, now that everything of it can be read, and lets the workload expire.
