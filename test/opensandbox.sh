@@ -13,11 +13,11 @@ if [ -z "$material" ]; then
 	exit 0
 fi
 here=$(cd "$(dirname "$0")" && pwd)
-suite=$material/opensandbox
-python=$("$here/opensandbox-venv.sh" opensandbox "$suite/requirements.txt" opensandbox,httpx,pytest,pytest_timeout)/bin/python
+export VENV_DEPENDENCIES=1
+python=$("$here/venv.sh" opensandbox "" "$material/opensandbox/requirements.txt")/bin/python
 airflow=
 if [ "${3:-}" != no ]; then
-	airflow=$("$here/opensandbox-venv.sh" airflow "$material/airflow/requirements.txt" airflow,opensandbox,pytest,pytest_timeout)/bin/python
+	airflow=$("$here/venv.sh" airflow "" "$material/airflow/requirements.txt")/bin/python
 fi
 cd "$here/opensandbox"
 SANDBOXD_BIN=$bin SANDBOXD_SUITE_PYTHON=$python SANDBOXD_SUITE_AIRFLOW=$airflow SANDBOXD_SUITE=$material \

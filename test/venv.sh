@@ -3,6 +3,7 @@
 # of the interpreter: other lists are another environment, and none is ever half there. A link without the digest leads to the newest.
 #
 #   venv.sh NAME PYTHON FILE...     each FILE is a list of requirements, dependencies included; "" for any Python from 3.11 to 3.13
+#   VENV_DEPENDENCIES=1 venv.sh …   the lists leave dependencies out, and whichever fit are installed too
 #
 # Status 3: there is no such interpreter with venv and ensurepip.
 set -euo pipefail
@@ -20,6 +21,9 @@ usable "$python" || { echo "$name: no Python from 3.11 to 3.13 with venv and ens
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd
 venv=$cache/$name-$( (cat "$@"; "$python" -VV) | sha256sum | cut -c 1-16)
 lists=()
+if [ -z "${VENV_DEPENDENCIES:-}" ]; then
+	lists=(--no-deps)
+fi
 for file in "$@"; do
 	lists+=(-r "$file")
 done
@@ -29,7 +33,7 @@ flock 9
 if [ ! -e "$venv/complete" ]; then
 	rm -rf "$venv"
 	"$python" -m venv "$venv" >&2
-	"$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps "${lists[@]}" >&2
+	"$venv/bin/pip" install --quiet --disable-pip-version-check "${lists[@]}" >&2
 	touch "$venv/complete"
 fi
 ln -sfn "$venv" "$cache/$name"

@@ -96,6 +96,7 @@ type server struct {
 	base   string
 	state  string
 	log    *bytes.Buffer
+	logMu  *sync.Mutex // guards log
 	client *http.Client
 	stop   func()
 }
@@ -110,12 +111,12 @@ func serve(t testing.TB, state string) *server {
 	if state == "" {
 		state = t.TempDir()
 	}
-	s := &server{t: t, state: state, log: &bytes.Buffer{}}
+	s := &server{t: t, state: state, log: &bytes.Buffer{}, logMu: &sync.Mutex{}}
 	c := execd.DefaultConfig(s.state)
 	c.RunnerPath, c.ClaimFile = filepath.Join(binaries, runner.Name), filepath.Join(s.state, "ids")
 	c.FirstUID, c.UIDs, c.Pool = 800_000+os.Getpid()%1000*1000, 1000, 0 // no other package's tests have these
 	c.PolicyDir, c.DecisionTimeout, c.Resolvers, c.ResolvConf = policyDir(t), 30*time.Second, nil, ""
-	c.Logger = slog.New(slog.NewTextHandler(&locked{w: io.MultiWriter(s.log, t.Output())}, nil))
+	c.Logger = slog.New(slog.NewTextHandler(&locked{s.logMu, io.MultiWriter(s.log, t.Output())}, nil))
 	keys := filepath.Join(s.state, "keys")
 	if err := os.WriteFile(keys, []byte("one "+oneKey+"\ntwo "+twoKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,7 +158,7 @@ func serve(t testing.TB, state string) *server {
 }
 
 type locked struct {
-	mu sync.Mutex
+	mu *sync.Mutex
 	w  io.Writer
 }
 

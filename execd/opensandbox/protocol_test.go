@@ -275,7 +275,7 @@ func TestNoSecretInReach(t *testing.T) {
 		t.Errorf("%s", seen)
 	}
 	s.stop()
-	if log := s.log.String(); strings.Contains(log, b.token) || strings.Contains(log, oneKey) {
+	if log := s.logged(); strings.Contains(log, b.token) || strings.Contains(log, oneKey) {
 		t.Error("the log has a secret")
 	}
 	err := filepath.WalkDir(s.state, func(path string, entry fs.DirEntry, err error) error {
