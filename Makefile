@@ -33,7 +33,7 @@ STAGES += test-user
 STAGES += test-datarobot
 STAGES += test-chart
 STAGES += test-vm
-.PHONY: help build build-probes run test test-kube $(STAGES) bench fuzz fmt release clean
+.PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

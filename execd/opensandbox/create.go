@@ -57,30 +57,39 @@ const extensionContext = "sandboxd.securityContext"
 
 // postSandbox makes a sandbox, if policy and this host let all of it be.
 func (f *Facade) postSandbox(x *exchange) error {
-	var wire wireCreate
-	if err := x.decode(codeRequest, &wire); err != nil {
-		return err
-	}
-	o, err := f.config.parse(wire)
+	body, err := x.body(codeRequest)
 	if err != nil {
 		return err
 	}
-	o.box.caller, o.request.Caller = x.caller, x.caller
-	ctx := x.r.Context()
-	reasons, err := f.service.Judge(ctx, o.request)
-	if err != nil {
-		return err
-	}
-	if len(reasons) > 0 {
-		return faultf(http.StatusForbidden, codeDenied, "%s", reasonsText(reasons))
-	}
-	box, err := f.make(ctx, o)
+	box, err := f.once(x.r.Context(), x, body, func() (*sandbox, error) { return f.create(x, body) })
 	if err != nil {
 		return err
 	}
 	x.w.Header().Set("Location", "/v1/sandboxes/"+box.id)
 	x.answer(http.StatusAccepted, f.wire(box))
 	return nil
+}
+
+// create is a create that isn't a repeated one.
+func (f *Facade) create(x *exchange, body []byte) (*sandbox, error) {
+	var wire wireCreate
+	if err := decode(codeRequest, body, &wire); err != nil {
+		return nil, err
+	}
+	o, err := f.config.parse(wire)
+	if err != nil {
+		return nil, err
+	}
+	o.box.caller, o.request.Caller = x.caller, x.caller
+	ctx := x.r.Context()
+	reasons, err := f.service.Judge(ctx, o.request)
+	if err != nil {
+		return nil, err
+	}
+	if len(reasons) > 0 {
+		return nil, faultf(http.StatusForbidden, codeDenied, "%s", reasonsText(reasons))
+	}
+	return f.make(ctx, o)
 }
 
 // make makes the sandbox of an order and has it known.

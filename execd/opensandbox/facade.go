@@ -32,6 +32,7 @@ type Facade struct {
 	mu        sync.Mutex // guards what follows; taken before a sandbox's own
 	closed    bool
 	sandboxes map[string]*sandbox
+	repeats   map[repeatKey]*repeat
 }
 
 // errClosing ends what runs when the server stops.
@@ -42,7 +43,7 @@ func Open(service *execd.Service, c Config) (*Facade, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}, starts: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
+	f := &Facade{config: c, service: service, sandboxes: map[string]*sandbox{}, repeats: map[repeatKey]*repeat{}, starts: make(chan struct{}, 4*runtime.GOMAXPROCS(0))}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opensandbox: %w", err)
 	}
@@ -114,5 +115,8 @@ func (f *Facade) remove(box *sandbox) bool {
 		return false
 	}
 	delete(f.sandboxes, box.id)
+	if box.repeat != nil {
+		delete(f.repeats, *box.repeat)
+	}
 	return true
 }

@@ -354,3 +354,37 @@ func TestRefusals(t *testing.T) {
 		s.do("GET", path, "", headerKey, oneKey).refused(501)
 	}
 }
+
+// TestRepeatedCreate: a create that is named and sent again, at once or later, makes one sandbox.
+func TestRepeatedCreate(t *testing.T) {
+	s := serve(t, "")
+	const body = `{"image":{"uri":"host"},"entrypoint":["tail","-f","/dev/null"]}`
+	create := func(key, body string) answer {
+		return s.do("POST", "/v1/sandboxes", body, headerKey, key, headerRepeat, "one")
+	}
+	ids := make(chan string, 4)
+	for range cap(ids) {
+		go func() {
+			var made wireSandbox
+			if a := create(oneKey, body); a.status == 202 {
+				a.into(&made)
+			}
+			ids <- made.ID
+		}()
+	}
+	first := <-ids
+	for range cap(ids) - 1 {
+		if id := <-ids; id != first || id == "" {
+			t.Errorf("%q and %q", first, id)
+		}
+	}
+	create(oneKey, strings.Replace(body, "{", `{"timeout":600,`, 1)).refused(409)
+	var other, again wireSandbox
+	if create(twoKey, body).must(202).into(&other); other.ID == first {
+		t.Error("another owner has it")
+	}
+	s.do("DELETE", "/v1/sandboxes/"+first, "", headerKey, oneKey).must(204)
+	if create(oneKey, body).must(202).into(&again); again.ID == first || again.ID == "" {
+		t.Errorf("after its end: %q", again.ID)
+	}
+}

@@ -29,6 +29,8 @@ type sandbox struct {
 	// execdToken opens execd and the sandbox's ports, egressToken the policy.
 	execdToken  token
 	egressToken token
+	// repeat is what its create was called, nil: nothing. It is guarded by the façade's own mu.
+	repeat *repeatKey
 	// lost: it ended with a daemon before this one, and is answered for.
 	lost bool
 	// life ends with the sandbox.
