@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cloneVM is clone3(2) for a child that shares this memory and this stack; it is as good for one that doesn't.
+// cloneVM is clone3(2) or clone(2), by its number, for a child that shares this memory and this stack; it is as good for one that doesn't. Arguments
+// after the third are 0.
 //
 //go:noescape
-func cloneVM(args, size uintptr) (pid, errno uintptr)
+func cloneVM(nr, a1, a2, a3 uintptr) (pid, errno uintptr)
 
 // cloneArgs is struct clone_args.
 type cloneArgs struct {
@@ -62,8 +63,11 @@ type spawner struct {
 	gate  int // index of the row after which the child is released
 	words *sharedWords
 	pidfd int32
-	every uint64 // all signals
-	mask  uint64 // the mask to come back to
+	// old says that children are made by clone(2): a container's seccomp profile may answer ENOSYS to clone3(2), whose flags it can't see.
+	old    bool
+	nobody sigaction // no handler
+	every  uint64    // all signals
+	mask   uint64    // the mask to come back to
 }
 
 // exitGate is the status of a child that didn't come past its gate.
@@ -78,8 +82,20 @@ func (s *spawner) spawn() (pid int, errno syscall.Errno) {
 	// A signal that came to the child before execve would run this process's handler in this process's memory. (CLONE_CLEAR_SIGHAND takes
 	// the handlers away as well; the mask also keeps what comes until the child is confined.)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&s.every)), uintptr(unsafe.Pointer(&s.mask)), 8, 0, 0)
-	child, failed := cloneVM(uintptr(unsafe.Pointer(&s.args)), unsafe.Sizeof(s.args))
+	var child, failed uintptr
+	if s.old {
+		// The pidfd goes where CLONE_PARENT_SETTID, its other meaning, would put a pid.
+		child, failed = cloneVM(unix.SYS_CLONE, uintptr(s.args.flags&^unix.CLONE_CLEAR_SIGHAND|s.args.exitSignal), 0, uintptr(s.args.pidfd))
+	} else {
+		child, failed = cloneVM(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&s.args)), unsafe.Sizeof(s.args), 0)
+	}
 	if child == 0 && failed == 0 {
+		if s.old {
+			// The copy of the table of handlers is the child's own, so that this is CLONE_CLEAR_SIGHAND by hand. Two signals refuse, which have none.
+			for signal := uintptr(1); signal <= 64; signal++ {
+				syscall.RawSyscall6(unix.SYS_RT_SIGACTION, signal, uintptr(unsafe.Pointer(&s.nobody)), 0, 8, 0, 0)
+			}
+		}
 		walk(s.rows, s.gate, s.words)
 	}
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&s.mask)), 0, 8, 0, 0)

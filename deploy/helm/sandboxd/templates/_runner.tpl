@@ -3,7 +3,7 @@
 name: runner
 image: {{ .Values.runner.image | quote }}
 imagePullPolicy: {{ .Values.runner.pullPolicy }}
-command: [/run/sandboxd/launcher/sandboxd-runner, connect, /run/sandboxd/runner/launcher.sock, {{ include "sandboxd.uid" . | quote }}]
+command: [/run/sandboxd/launcher/sandboxd-runner, connect, /run/sandboxd/runner/socket/launcher.sock, {{ include "sandboxd.uid" . | quote }}]
 {{- with .Values.runner.env }}
 env:
 {{ toYaml . }}

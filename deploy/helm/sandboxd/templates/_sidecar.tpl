@@ -35,8 +35,8 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 restartPolicy: Always
 args:
 - serve
-- --socket=/run/sandboxd/api/sandboxd.sock
-- --runner-socket=/run/sandboxd/runner/launcher.sock
+- --socket=/run/sandboxd/api/socket/sandboxd.sock
+- --runner-socket=/run/sandboxd/runner/socket/launcher.sock
 - --runner-uid={{ .Values.runner.user }}
 - --state=/var/lib/sandboxd
 {{- if include "sandboxd.policyMap" . }}
@@ -70,12 +70,12 @@ args:
 - --proxy-port={{ .Values.network.proxyPort }}
 {{- end }}
 startupProbe:
-  exec: {command: [/sandboxd, healthz, --socket=/run/sandboxd/api/sandboxd.sock]}
+  exec: {command: [/sandboxd, healthz, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 1
   timeoutSeconds: 3
   failureThreshold: 60
 readinessProbe:
-  exec: {command: [/sandboxd, healthz, --ready, --socket=/run/sandboxd/api/sandboxd.sock]}
+  exec: {command: [/sandboxd, healthz, --ready, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 2
   timeoutSeconds: 3
 resources:
