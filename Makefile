@@ -89,8 +89,8 @@ test-datarobot: build
 	@test/datarobot.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
 
 # The Helm chart, and what a real API server would say of what it renders.
-test-chart:
-	@test/chart.sh "$(SANDBOXD_TESTBED)"
+test-chart: build
+	@test/chart.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
 test-kube: ## the chart against a real API server, built when it isn't in the cache: twenty minutes then. Not part of make test
 	@test/kube.sh "$(SANDBOXD_TESTBED)"

@@ -2,10 +2,11 @@
 # The chart: lint, unit tests of each template and of what is refused, the README against the values, and for every file of values the API server's own
 # decoding and validation of what it renders, at the Pod Security level that it names.
 #
-#   chart.sh TESTBED     TESTBED has kube-build.sh, which builds helm and its like into the user's cache
+#   chart.sh BIN TESTBED     BIN has sandboxd; TESTBED has kube-build.sh, which builds helm and its like into the user's cache
 set -euo pipefail
 
-testbed=${1:-}
+sandboxd=$(realpath "$1")/sandboxd
+testbed=${2:-}
 if [ -z "$testbed" ]; then
 	echo "SKIP test-chart: no testbed; SANDBOXD_TESTBED names the directory that has kube-build.sh"
 	exit 0
@@ -32,6 +33,29 @@ for values in values/*.yaml; do
 	if [ "$level" != restricted ] && "$bin/podcheck" -level baseline "$work/rendered.yaml" >/dev/null; then
 		echo "$values: passes baseline, so that $level says too much"
 		exit 1
+	fi
+	# The bundle as the kubelet would lay it out: it compiles, its tests pass, and what the settings allow contradicts none of its cases.
+	rm -rf "$work/bundle"
+	python3 - "$work/rendered.yaml" "$work/bundle" <<'PYTHON'
+import pathlib, sys
+key = None
+inside = False
+for line in open(sys.argv[1]):
+    if line.startswith("---"):
+        inside = key = None
+    elif line == "kind: ConfigMap\n":
+        inside = True
+    elif inside and line.startswith("  ") and line.endswith(": |\n") and line[2] != " ":
+        key = pathlib.Path(sys.argv[2], line[2:-4].replace("__", "/"))
+        key.parent.mkdir(parents=True, exist_ok=True)
+        key.write_text("")
+    elif inside and key and (line.startswith("    ") or line == "\n"):
+        with key.open("a") as file:
+            file.write(line[4:] or "\n")
+PYTHON
+	if [ -d "$work/bundle" ]; then
+		"$sandboxd" policy check "$work/bundle" >/dev/null
+		"$sandboxd" policy test "$work/bundle" >/dev/null || { "$sandboxd" policy test "$work/bundle"; exit 1; }
 	fi
 	echo "ok  	$values (Pod Security $level)"
 done
