@@ -3,9 +3,9 @@ package sandboxd.network_test
 import data.sandboxd.fixture
 import data.sandboxd.network
 
-index_443 := [{"target": "pypi.org", "ports": [443]}]
+index_443 := [{"target": "unlisted.example.net", "ports": [443]}]
 
-asked(ports) := fixture.with_network({"egress": [{"action": "allow", "target": "pypi.org", "ports": ports}]})
+asked(ports) := fixture.with_network({"egress": [{"action": "allow", "target": "unlisted.example.net", "ports": ports}]})
 
 test_deny_all_is_proven if {
 	proven := network.proven with input as fixture.request with data.settings.network.default_actions as ["deny"]
@@ -71,7 +71,7 @@ test_all_ports_of_a_target_listed_with_one_is_denied if {
 }
 
 test_target_listed_without_ports_has_all if {
-	proven := network.proven with input as asked([22, 443]) with data.settings.network.targets as [{"target": "pypi.org", "ports": []}] with data.settings.network.default_actions as ["deny"]
+	proven := network.proven with input as asked([22, 443]) with data.settings.network.targets as [{"target": "unlisted.example.net", "ports": []}] with data.settings.network.default_actions as ["deny"]
 	proven == {"network.egress"}
 }
 
@@ -82,7 +82,7 @@ test_more_denied_is_fine if {
 }
 
 test_change_keeps_what_is_listed if {
-	listed := {"action": "allow", "target": "pypi.org", "ports": [443]}
+	listed := {"action": "allow", "target": "unlisted.example.net", "ports": [443]}
 	other := {"action": "allow", "target": "example.com", "ports": [443]}
 	request := fixture.with_network({"egress": [listed, other]})
 	denied := network.deny with input as request with data.settings.network.targets as index_443 with data.settings.network.default_actions as ["deny"]
@@ -154,12 +154,12 @@ test_ports_of_several_entries_add_up if {
 
 test_message_says_what_would_pass if {
 	entries := [{"target": "*.example.com", "ports": [80, 443]}, {"target": "10.0.0.0/8", "ports": []}]
-	denied := network.deny with input as wanted("pypi.org") with data.settings.network.targets as entries with data.settings.network.default_actions as ["deny"]
+	denied := network.deny with input as wanted("unlisted.example.net") with data.settings.network.targets as entries with data.settings.network.default_actions as ["deny"]
 	some reason in denied
 	reason.message == "Egress may only be allowed to these targets: *.example.com on 80, 443, 10.0.0.0/8."
 }
 
 test_entry_without_a_list_of_ports_proves_nothing if {
-	proven := network.proven with input as wanted("pypi.org") with data.settings.network.targets as [{"target": "pypi.org"}] with data.settings.network.default_actions as ["deny"]
+	proven := network.proven with input as wanted("unlisted.example.net") with data.settings.network.targets as [{"target": "unlisted.example.net"}] with data.settings.network.default_actions as ["deny"]
 	proven == set()
 }
