@@ -39,6 +39,20 @@ try:
 except OSError as e:
     print("late" if time.time() - start > 2 else type(e).__name__, e.errno)
 `
+	// group sends a datagram by a device, for which no route is asked: ADDRESS.
+	group = `
+import socket, sys
+six = ":" in sys.argv[1]
+s = socket.socket(socket.AF_INET6 if six else socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(3)
+try:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+    s.sendto(b"x", (sys.argv[1], 5353))
+    print("answer", s.recv(200))
+except OSError as e:
+    print(type(e).__name__, e.errno)
+`
 	// split sends the hello of a real client, for a name, one byte a segment: HOST NAME.
 	split = `
 import socket, ssl, sys
@@ -203,7 +217,10 @@ var rows = []row{
 	{"D23", "multicast of IPv6", "default allow", python(raw, "ff0e::1", "80", "x"), unreachable, ``, nil},
 	{"D23", "multicast by UDP", "default allow", python(udp, "224.0.0.251", "5353"), unreachable, ``, nil},
 	{"D23", "multicast of IPv6 by UDP", "default allow", python(udp, "ff0e::fb", "5353"), unreachable, ``, nil},
-	{"D23", "broadcast by UDP", "default allow", python(udp, "255.255.255.255", "9"), `(PermissionError 13|OSError 101) exit 0$`, ``, nil},
+	{"D23", "broadcast by UDP", "default allow", python(udp, "255.255.255.255", "9"), `^PermissionError 13 exit 0$`, ``, nil},
+	{"D23", "broadcast by UDP that was asked for", "default allow", python(group, "255.255.255.255"), `^PermissionError 1 exit 0$`, ``, nil},
+	{"D23", "multicast by UDP, by a device", "default allow", python(group, "224.0.0.251"), `^PermissionError 1 exit 0$`, ``, nil},
+	{"D23", "multicast of IPv6 by UDP, by a device", "default allow", python(group, "ff02::fb"), `^(PermissionError 1|OSError 101) exit 0$`, ``, nil},
 	{"D24", "IPv6 where rules speak of IPv4", "allow 0.0.0.0/0", python(raw, Both6.String(), "443", hello), reset, `relay: denied [2a09:1::10]:443: no rule allows it (rule -1)`, nil},
 	{"D25", "a redirect to metadata", allowed, shell(`curl -sSL --cacert $CA https://redirect.example.net/to-metadata`), curlReset, `relay: denied 169.254.169.254:80: a metadata address, never reachable (rule -2)`, []netip.Addr{Redirect}},
 	{"D26", "CONNECT to an address", "allow a.example.net", shell(`curl -sS -k -x http://198.19.255.2:3128 https://45.9.1.10/`), `403 exit (56|7)$`, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},

@@ -40,6 +40,7 @@ func AnyIP(withIPv6 bool) Plan {
 		rule("pre", tcp(), rejectReset()), // while nobody listens on the relay's port
 		// QUIC, ping and the rest. Administratively prohibited would be EHOSTUNREACH or EACCES to them, and this is ECONNREFUSED at once.
 		rule("pre", reject(unix.NFT_REJECT_ICMPX_PORT_UNREACH)))
+	lines = append(lines, noGroups(withIPv6)...)
 	p.Netfilter = transaction(lines...)
 	// Never SO_REUSEPORT: another listener on the same port would get a share of the connections. Nor SO_REUSEADDR: a socket that is bound and
 	// doesn't listen yet would let another have its port.
@@ -57,6 +58,20 @@ func AnyIP(withIPv6 bool) Plan {
 	stream(socketNamesTCP, domain, wildcard, both...)
 	p.Sockets = append(p.Sockets, Socket{Name: socketNames, Domain: domain, Type: unix.SOCK_DGRAM, Options: both, Address: wildcard})
 	return p
+}
+
+// noGroups refuses multicast and broadcast where they are sent, which is EPERM at once. Without a route there is ENETUNREACH, but not for a socket that names a
+// device or has an address of its own: what that sends needs no route, and nobody is told of a refusal behind it (RFC 1122 §3.2.2).
+func noGroups(withIPv6 bool) [][]byte {
+	lines := [][]byte{
+		baseChain("out", "filter", unix.NF_INET_LOCAL_OUT, priorityMangle, 1 /* NF_ACCEPT */),
+		rule("out", toMulticast4(), drop()),
+		rule("out", to4(255, 255, 255, 255), drop()),
+	}
+	if withIPv6 {
+		lines = append(lines, rule("out", to6([]byte{0xff}), drop()))
+	}
+	return lines
 }
 
 // priorityMangle is that of the mangle table's hooks: before the routing decision, after connection tracking.

@@ -10,6 +10,7 @@
 //	connect 93.184.216.34:443 ──▶ local route ──▶ lo ──▶ prerouting: tproxy ──▶ accept on :15001, getsockname is 93.184.216.34:443
 //	sendto 8.8.8.8:53         ──▶ local route ──▶ lo ──▶ accept ──────────────▶ recvmsg on :53, answered from 8.8.8.8
 //	sendto 8.8.8.8:443 (QUIC) ──▶ local route ──▶ lo ──▶ reject: ECONNREFUSED
+//	sendto 224.0.0.251:5353   ──▶ no route: ENETUNREACH; by a device or from an address of its own: output: drop, EPERM
 //
 // [Pod] is the plan of a namespace that has a link and is shared with others: there the rules go by uid.
 //

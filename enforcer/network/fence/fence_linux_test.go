@@ -302,6 +302,33 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// TestGroups: multicast and broadcast are refused at once, also by a socket that needs no route, since it names a device or has an address of its own.
+func TestGroups(t *testing.T) {
+	own := netip.AddrPortFrom(Own4, 0)
+	for name, test := range map[string]struct {
+		prepare func(fd int) error
+		to      []string
+	}{
+		"of a device": {func(fd int) error { return unix.BindToDevice(fd, "lo") }, []string{"224.0.0.251:5353", "239.1.2.3:53", "255.255.255.255:67"}},
+		"by an interface": {func(fd int) error {
+			return unix.SetsockoptInet4Addr(fd, unix.SOL_IP, unix.IP_MULTICAST_IF, [4]byte{127, 0, 0, 1})
+		},
+			[]string{"224.0.0.251:5353", "239.1.2.3:53"}},
+		"with an address": {func(fd int) error { return unix.Bind(fd, &unix.SockaddrInet4{Addr: own.Addr().As4()}) }, []string{"224.0.0.251:5353", "239.1.2.3:53", "255.255.255.255:67"}},
+		"as it is":        {func(int) error { return nil }, []string{"255.255.255.255:67"}},
+	} {
+		v := visit(t, nil, slices.Repeat([]Socket{udp4}, len(test.to))...)
+		for i, to := range test.to {
+			if err := errors.Join(unix.SetsockoptInt(v.fds[i], unix.SOL_SOCKET, unix.SO_BROADCAST, 1), test.prepare(v.fds[i])); err != nil {
+				t.Fatal(name, err)
+			}
+			if err := refusal(v.fds[i], to); err != unix.EPERM {
+				t.Errorf("%s to %s: %v, want EPERM", name, to, err)
+			}
+		}
+	}
+}
+
 // TestNoWayOutWithoutRules: the fence's own rules and routes are there to say no at once. Without them there still is no way.
 func TestNoWayOutWithoutRules(t *testing.T) {
 	v := visit(t, nil, tcp4, tcp6, tcp4, tcp6, udp4)

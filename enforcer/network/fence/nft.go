@@ -100,6 +100,23 @@ func to4(prefix ...byte) [][]byte {
 	return slices.Concat(ipv4(), payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 16, prefix))
 }
 
+// toMulticast4 is 224.0.0.0/4.
+func toMulticast4() [][]byte {
+	load := payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 16, []byte{0xe0})
+	return slices.Concat(ipv4(), load[:1], [][]byte{masked([]byte{0xf0})}, load[1:])
+}
+
+// masked keeps these bits of the register.
+func masked(bits []byte) []byte {
+	return expression("bitwise", big32(unix.NFTA_BITWISE_SREG, unix.NFT_REG_1), big32(unix.NFTA_BITWISE_DREG, unix.NFT_REG_1), big32(unix.NFTA_BITWISE_LEN, uint32(len(bits))),
+		big32(bitwiseOp, 0), attribute(unix.NFTA_BITWISE_MASK, attribute(unix.NFTA_DATA_VALUE, bits)),
+		attribute(unix.NFTA_BITWISE_XOR, attribute(unix.NFTA_DATA_VALUE, make([]byte, len(bits)))))
+}
+
+// bitwiseOp is NFTA_BITWISE_OP, whose 0 is mask and xor.
+const bitwiseOp = 6
+
+// to6 is the destination of IPv6: its first bytes, as many as are given.
 func to6(address []byte) [][]byte {
 	return slices.Concat(ipv6(), payload(unix.NFT_PAYLOAD_NETWORK_HEADER, 24, address))
 }
@@ -117,6 +134,7 @@ func verdict(code uint32, more ...[]byte) [][]byte {
 }
 
 func accept() [][]byte { return verdict(1) } // NF_ACCEPT
+func drop() [][]byte   { return verdict(0) } // NF_DROP
 
 // port loads a port into the register.
 func port(number uint16) []byte {

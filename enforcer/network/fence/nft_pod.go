@@ -13,22 +13,15 @@ func chain(name string) []byte {
 func conntrack(key uint32, bits uint32) [][]byte {
 	return [][]byte{
 		expression("ct", big32(unix.NFTA_CT_DREG, unix.NFT_REG_1), big32(unix.NFTA_CT_KEY, key)),
-		expression("bitwise", big32(unix.NFTA_BITWISE_SREG, unix.NFT_REG_1), big32(unix.NFTA_BITWISE_DREG, unix.NFT_REG_1), big32(unix.NFTA_BITWISE_LEN, 4), big32(bitwiseOp, 0),
-			attribute(unix.NFTA_BITWISE_MASK, attribute(unix.NFTA_DATA_VALUE, native.AppendUint32(nil, bits))),
-			attribute(unix.NFTA_BITWISE_XOR, attribute(unix.NFTA_DATA_VALUE, make([]byte, 4)))),
+		masked(native.AppendUint32(nil, bits)),
 		compare(unix.NFT_CMP_NEQ, make([]byte, 4)),
 	}
 }
-
-// bitwiseOp is NFTA_BITWISE_OP, whose 0 is mask and xor.
-const bitwiseOp = 6
 
 // goTo goes to a chain and doesn't come back.
 func goTo(chain string) [][]byte {
 	return verdict(0xfffffffc /* NFT_GOTO, -4 */, text(unix.NFTA_VERDICT_CHAIN, chain))
 }
-
-func drop() [][]byte { return verdict(0) } // NF_DROP
 
 // owner is the uid that made the packet's socket: the fsuid of that moment, whoever uses the socket since. A packet without a socket has none.
 func owner(uid uint32) [][]byte { return meta(unix.NFT_META_SKUID, native.AppendUint32(nil, uid)) }
