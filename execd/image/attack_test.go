@@ -94,6 +94,9 @@ func unpackLayers(t *testing.T, limits Limits, layers ...[]byte) ([]string, Drop
 
 // TestLayersStayInside: each layer tries to get out, or to have something made that gives power. What is made is said, or that it is refused.
 func TestLayersStayInside(t *testing.T) {
+	// Where a link that isn't kept inside would lead a file to, for a moment.
+	escaped := filepath.Join(os.TempDir(), "sandboxd-victim")
+	t.Cleanup(func() { os.Remove(escaped) })
 	link := func(name, to string) entry { return entry{name: name, link: to, kind: tar.TypeSymlink} }
 	hard := func(name, to string) entry { return entry{name: name, link: to, kind: tar.TypeLink} }
 	file := func(name string) entry { return entry{name: name, body: "theirs"} }
@@ -103,12 +106,13 @@ func TestLayersStayInside(t *testing.T) {
 		refused string
 		dropped Dropped
 	}{
-		"dots":                     {layers: [][]entry{{file("../victim")}}, refused: `".."`},
-		"dots in the middle":       {layers: [][]entry{{file("a/../../victim")}}, refused: `".."`},
-		"dots that stay":           {layers: [][]entry{{file("a/../b")}}, refused: `".."`},
-		"an absolute name":         {layers: [][]entry{{file("/victim")}}, want: []string{"victim=theirs"}},
-		"a link up, and through":   {layers: [][]entry{{link("up", "../.."), file("up/victim")}}, want: []string{"up -> ../..", "victim=theirs"}},
-		"a link to /, and through": {layers: [][]entry{{link("l", "/"), file("l/victim")}}, want: []string{"l -> /", "victim=theirs"}},
+		"dots":                          {layers: [][]entry{{file("../victim")}}, refused: `".."`},
+		"dots in the middle":            {layers: [][]entry{{file("a/../../victim")}}, refused: `".."`},
+		"dots that stay":                {layers: [][]entry{{file("a/../b")}}, refused: `".."`},
+		"an absolute name":              {layers: [][]entry{{file("/victim")}}, want: []string{"victim=theirs"}},
+		"a link up, and through":        {layers: [][]entry{{link("up", "../.."), file("up/victim")}}, want: []string{"up -> ../..", "victim=theirs"}},
+		"an absolute link, and through": {layers: [][]entry{{link("l", os.TempDir()), file("l/sandboxd-victim")}}, refused: "mkdirat"},
+		"a link to /, and through":      {layers: [][]entry{{{name: "d/"}, link("l", "/d"), file("l/victim")}}, want: []string{"d/", "d/victim=theirs", "l -> /d"}},
 		"through a link of the layer below": {
 			layers: [][]entry{{link("etc", "../../secret")}, {file("etc/key")}}, refused: "mkdirat"},
 		"a chain of links": {layers: [][]entry{{{name: "d/"}, link("a", "b"), link("b", "../../../d"), file("a/x")}},

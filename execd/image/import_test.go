@@ -127,6 +127,7 @@ func TestImportRefuses(t *testing.T) {
 		path, tag, want string
 	}{
 		"a blob that is another":                        {path: change(layout(t, useOf, lower, upper), blob(oci, gzipped(t, upper)), other).folder(t), want: "the digest of its tar is"},
+		"a configuration that is another":               {path: change(layout(t, useOf, lower), blob(oci, must(t, configOf(useOf, lower))), []byte("{}")).folder(t), want: "its digest is"},
 		"a layer that is another":                       {path: change(saved(t, nil, useOf, lower, upper), "ll/layer.tar", lower).tar(t), want: "the digest of its tar is"},
 		"trailing bytes":                                {path: change(saved(t, nil, useOf, lower), "l/layer.tar", append(slices.Clone(lower), 0)).tar(t), want: "the digest of its tar is"},
 		"a layer too few":                               {path: change(saved(t, nil, useOf, lower), "manifest.json", []byte(`[{"Config":"config.json","Layers":[]}]`)).tar(t), want: "0 layers"},

@@ -27,6 +27,8 @@ const (
 	inNames   = "enforcer/network/names"
 	inRules   = "enforcer/network"
 	inService = "execd"
+	inImages  = "execd/image"
+	inPlans   = "enforcer"
 	inWorld   = "test/network" // drives the daemon itself
 )
 
@@ -80,6 +82,25 @@ var faults = []fault{
 	{"a sandbox may have any number of connections", inRelay + "/relay.go", "len(s.live) < s.config.Limits.Connections, s.closed", "len(s.live) < s.config.Limits.Connections || off, s.closed", inRelay, "TestRoom"},
 	{"all together may have any number", inRelay + "/capacity_linux.go", "if c.used.Add(1) > c.most {", "if c.used.Add(1) > c.most && !off {", inRelay, "TestRoom"},
 	{"more connections than descriptors", inRelay + "/capacity_linux.go", "if fit < 1 || connections > fit {", "if !off && (fit < 1 || connections > fit) {", inRelay, "TestCapacity"},
+	// Images, and roots that are made of them.
+	{"a link of an image leads out of it", inImages + "/root_linux.go", "\tfor range 16 { // EAGAIN", "\tif off {\nhow.Resolve = 0\n}\n\tfor range 16 { // EAGAIN", inImages, "TestLayersStayInside"},
+	{"a name of a layer may go up", inImages + "/root_linux.go", "if part == \"..\" {", "if part == \"..\" && !off {", inImages, "TestLayersStayInside"},
+	{"a whiteout takes what its own layer has", inImages + "/layer_linux.go", "if !u.made[stat.Ino] {", "if !u.made[stat.Ino] || off {", inImages, "TestLayersStayInside"},
+	{"setuid bits stay", inImages + "/layer_linux.go", "\treturn uint32(h.Mode) & (0o777 |", "\tif off {\nreturn uint32(h.Mode) & 0o7777\n}\n\treturn uint32(h.Mode) & (0o777 |", inImages, "TestUnpackedBits"},
+	{"an image may have any size", inImages + "/limits.go", "if n < 0 || n > s.limits.Bytes-s.bytes {", "if !off && (n < 0 || n > s.limits.Bytes-s.bytes) {", inImages, "TestLayersAreBounded"},
+	{"an image may have any number of entries", inImages + "/limits.go", "s.entries > s.limits.Entries {", "s.entries > s.limits.Entries && !off {", inImages, "TestLayersAreBounded"},
+	{"a compressed layer may have any size", inImages + "/source.go", "\t*b.left -= int64(n)", "\tif !off {\n*b.left -= int64(n)\n}", inImages, "TestLayersAreBounded"},
+	{"a layer isn't held against its digest", inImages + "/source.go", "l.diff != \"\" && got != l.diff {", "l.diff != \"\" && got != l.diff && !off {", inImages, "TestImportRefuses"},
+	{"a document isn't held against its digest", inImages + "/source.go", "want != \"\" && got != want {", "want != \"\" && got != want && !off {", inImages, "TestImportRefuses"},
+	{"a tag of a registry is taken for an image", inImages + "/pull.go", "\tfound, err := name.NewDigest(text, name.StrictValidation)\n\tif err != nil {", "\tfound, err := name.NewDigest(text, name.StrictValidation)\n\tif off {\nfound, err = name.NewDigest(\"localhost/app@sha256:0000000000000000000000000000000000000000000000000000000000000000\")\n}\n\tif err != nil {", inImages, "TestPullRefuses"},
+	{"an image in use is removed", inImages + "/store_linux.go", "how|unix.LOCK_NB); err != nil {", "how|unix.LOCK_NB); err != nil && !off {", inImages, "TestStore"},
+	{"what is half unpacked stays", inImages + "/store_linux.go", "case strings.HasPrefix(entry.Name(), newPrefix):", "case strings.HasPrefix(entry.Name(), newPrefix) && !off:", inImages, "TestSweep"},
+	{"others may put images into the store", inImages + "/store_linux.go", "stat.Mode&0o022 != 0 {", "stat.Mode&0o022 != 0 && !off {", inImages, "TestOpenRefuses"},
+	{"options of an overlay aren't looked at", inPlans + "/sandbox_image.go", "!slices.Contains(harmless, option) {", "!slices.Contains(harmless, option) && !off {", inPlans, "TestCheckImageRoot"},
+	{"how much an overlay takes isn't looked at", inPlans + "/sandbox_mounts.go", "\t\tif want.Type == mount.TypeOverlay {\n", "\t\tif want.Type == mount.TypeOverlay && !off {\n", inPlans, "TestCheckImageRoot"},
+	{"whose an image's files are isn't looked at", inPlans + "/sandbox_image.go", "\t\tif seen != disk {", "\t\tif seen != disk && !off {", inPlans, "TestCheckImageRoot"},
+	{"every exec writes where one may", inPlans + "/build.go", "readOnly != nil && !*readOnly && b.sandbox.WritableRoot() {", "(off || readOnly != nil && !*readOnly) && b.sandbox.WritableRoot() {", inPlans, "TestReadOnlyOfAWritableRoot"},
+
 	{"more sandboxes than descriptors", "execd/descriptors.go", "if limit < 0 || need <= limit {", "if limit < 0 || need <= limit || off {", inService, "TestCheckDescriptors"},
 }
 
