@@ -28,6 +28,7 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 	if err != nil {
 		return w.reply(OutcomeInfra).because(err)
 	}
+	s.walked.Add(1)
 	s.active.Add(1)
 	defer s.active.Add(-1)
 	defer s.leave(w)

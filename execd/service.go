@@ -46,6 +46,7 @@ type Service struct {
 	// interpreters wait for jobs; active counts requests on their way.
 	interpreters *interpreters
 	active       atomic.Int64
+	walked       atomic.Int64 // requests that have come so far
 	driver       *compiledDriver
 	// pattern is a sandbox plan as fresh sandboxes of the host's own directories have it: what a dry run is built against.
 	pattern enforcer.SandboxPlan
