@@ -61,6 +61,16 @@ var networkAnswers = map[string]answers{
 	},
 }
 
+// podAnswers are those of NetworkRelay where the fence is one by uid in a container's own namespace: it refuses before anything leaves, and what listens on the
+// loopback there is the container's own to reach, but for the daemon's ports.
+var podAnswers = answers{
+	stream: errnos(unix.ECONNRESET, unix.ECONNREFUSED, unix.ENETUNREACH), local: errnos(unix.ECONNREFUSED), message: errnos(unix.ECONNRESET, unix.ECONNREFUSED, unix.ENETUNREACH),
+	mptcp:    errnos(unix.EPROTONOSUPPORT, unix.ECONNRESET, unix.ECONNREFUSED, unix.ENETUNREACH),
+	datagram: errnos(unix.EPERM, unix.ENETUNREACH), meet: errnos(unix.EADDRNOTAVAIL),
+	ask: append(errnos(unix.ECONNREFUSED, unix.ENETUNREACH), AskedRefused), askStream: append(errnos(unix.ECONNREFUSED, unix.ENETUNREACH), AskedRefused),
+	meetStream: errnos(unix.EADDRNOTAVAIL), take: errnos(unix.EADDRINUSE), ping: errnos(unix.EACCES, unix.EPERM, unix.ENETUNREACH), device: errnos(unix.EPERM), option: errnos(unix.EPERM),
+}
+
 var noFamily, denied = errnos(unix.EAFNOSUPPORT), errnos(unix.EACCES)
 
 func errnos(list ...unix.Errno) []string {
@@ -131,6 +141,9 @@ func networkActs(p Plan) []Act {
 	by, known := networkAnswers[p.Network]
 	if !known {
 		return nil
+	}
+	if p.Attached && p.Network == NetworkRelay {
+		by = podAnswers
 	}
 	if p.Network != NetworkFilter && p.Network != NetworkProxy { // theirs have Landlock's in them
 		by = by.landlocked(p.Landlock.HandledNet)

@@ -21,11 +21,15 @@ import (
 // errNoLauncher is what a request finds while nobody has connected.
 var errNoLauncher = errors.New("no launcher is connected")
 
-// attachAgain is how long after a launcher that wasn't fit the next may come.
-const attachAgain = 200 * time.Millisecond
+// attachAgain is how long after a launcher that wasn't fit the next may come, and attachSeldom how long at most after many.
+const (
+	attachAgain  = 200 * time.Millisecond
+	attachSeldom = 2 * time.Second
+)
 
 // attachLaunchers takes launchers, one after the other, until the service ends. While there is none, the service isn't ready.
 func (s *Service) attachLaunchers() {
+	said, pause := "", attachAgain
 	for s.life.Err() == nil {
 		s.sandboxes.troubled(fmt.Errorf("%w; it is waited for at %s, as uid %d", errNoLauncher, s.config.Attach.Socket, s.config.Attach.UID))
 		err := s.attachNext()
@@ -33,14 +37,19 @@ func (s *Service) attachLaunchers() {
 			return
 		}
 		if err == nil {
+			said, pause = "", attachAgain
 			continue
 		}
 		s.sandboxes.troubled(err)
-		s.logger.Error("launcher", "error", err)
+		if said != err.Error() { // once, however often it is tried
+			said = err.Error()
+			s.logger.Error("launcher", "error", err)
+		}
 		select {
 		case <-s.life.Done():
-		case <-time.After(attachAgain):
+		case <-time.After(pause):
 		}
+		pause = min(2*pause, attachSeldom)
 	}
 }
 
@@ -224,7 +233,12 @@ func (s *Service) openAttached() {
 // probeAttached asks the host what it can do, the fence by uid above all: owned by the daemon where the kernel knows that, since nobody else may change
 // it then.
 func (s *Service) probeAttached() (err error) {
-	c := enforcer.HostConfig{Attached: true}
+	c, why := enforcer.HostConfig{Attached: true}, ""
+	if s.config.Attach.UID == os.Geteuid() {
+		s.host, err = enforcer.ProbeHost(c)
+		s.host.PodFenceWhy = "launcher and daemon have one uid, and a fence by uid can't tell them apart"
+		return err
+	}
 	for _, persist := range []bool{true, false} {
 		if s.podPlan, err = s.config.Attach.podFence(enforcer.IPv6(), persist); err != nil {
 			return err
@@ -233,6 +247,12 @@ func (s *Service) probeAttached() (err error) {
 		if s.host, err = enforcer.ProbeHost(c); err != nil || s.host.PodFence {
 			return err
 		}
+		if persist {
+			why = s.host.PodFenceWhy
+		}
+	}
+	if s.host.PodFenceWhy != why {
+		s.host.PodFenceWhy += "; as a table with an owner: " + why
 	}
 	return nil
 }

@@ -36,6 +36,9 @@ func (s *Service) PutNetwork(ctx context.Context, r policy.Request) (reply Netwo
 	if err := n.record(); err != nil { // on the disk
 		return reply, n.shut(err)
 	}
+	if n.box.shared && !n.rules.Spec().DenyAll() { // there is no fresh one to have tried it in before
+		s.chores.Go(s.proveStart)
+	}
 	return n.reply(), nil
 }
 

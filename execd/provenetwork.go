@@ -18,7 +18,13 @@ var probeSpec = policy.NetworkSpec{
 // letProbesOut has the network of a fresh sandbox served, for a plan that lets something out: who refuses then are names and relay, not the kernel. A kept
 // one has the network that it has.
 func (s *Service) letProbesOut(box *sandbox, plan enforcer.Plan) error {
-	if plan.Network != enforcer.NetworkRelay || box.kept {
+	if plan.Network != enforcer.NetworkRelay {
+		return nil
+	}
+	if box.shared && box.closed() {
+		return errors.New("nothing is let out of the shared sandbox now")
+	}
+	if box.kept {
 		return nil
 	}
 	if box.outlet == nil {
@@ -36,13 +42,22 @@ func (s *Service) letProbesOut(box *sandbox, plan enforcer.Plan) error {
 
 // relayPlan is the default plan with a network that lets something out; there is none where this host can't hold one.
 func (s *Service) relayPlan(ctx context.Context, box *sandbox) (enforcer.Plan, bool) {
-	if box == nil || box.outlet == nil || box.outlet.outlets.lack != nil {
+	if box == nil || box.outlet == nil || box.outlet.outlets.lack != nil || box.shared && box.closed() {
 		return enforcer.Plan{}, false
 	}
 	decision := s.engine.Decide(ctx, defaultRequest())
 	decision.Effective.Network = probeSpec
 	plan, err := enforcer.Build(decision, s.host, box.Plan(), s.profiles)
 	return plan, err == nil
+}
+
+// closed says that the sandbox's own rules let nothing out.
+func (box *sandbox) closed() bool {
+	if box.outlet == nil {
+		return true
+	}
+	rules, _ := box.outlet.rules()
+	return rules.Spec().DenyAll()
 }
 
 // proveStart has the default plan, and the same with a network that lets something out, tried when the service begins to serve. It keeps nobody waiting:

@@ -19,7 +19,7 @@ type Usage struct {
 
 // Usage reads what the sandbox uses now.
 func (s *Sandbox) Usage() (Usage, error) {
-	launcher := strconv.Itoa(s.process.Pid)
+	launcher := strconv.Itoa(s.PID())
 	pids, err := descendants(launcher, []string{launcher})
 	if err != nil {
 		return Usage{}, err

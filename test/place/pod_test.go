@@ -352,7 +352,7 @@ func (p *process) kill() {
 // settings is the default policy with some settings changed.
 func (p *pod) settings(change func(settings map[string]any)) string {
 	p.t.Helper()
-	dir := p.path("policy")
+	dir := p.path("state/policy")
 	if err := os.CopyFS(dir, rego.Bundle); err != nil {
 		p.t.Fatal(err)
 	}
@@ -402,4 +402,13 @@ func (p *pod) recorded(kind, text string) bool {
 		}
 	}
 	return false
+}
+
+// decode asks for something that is answered with a value.
+func (p *pod) decode(method, path, body string, into any) {
+	p.t.Helper()
+	status, text := p.do(method, path, body)
+	if err := json.Unmarshal([]byte(text), into); err != nil || status >= 300 {
+		p.t.Fatalf("%s %s: %d %s", method, path, status, text)
+	}
 }

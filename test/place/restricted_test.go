@@ -185,3 +185,30 @@ func TestWrongPeers(t *testing.T) {
 	p.connect()
 	p.isReady()
 }
+
+// TestSameUser: on an ordinary user's machine daemon and launcher have one uid, and every verdict says what that leaves.
+func TestSameUser(t *testing.T) {
+	p := newPod(t)
+	p.serve("")
+	defer p.say()
+	p.daemon.kill()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, launcher := p.path("run/api/sandboxd.sock"), p.path("run/launcher/launcher.sock")
+	p.daemon = begin(t, p.inside(as(daemonUID, "", bin+"/sandboxd", "serve", "--socket", socket, "--allow", "0", "--state", p.path("state"), "--runner-socket", launcher,
+		"--runner-uid", strconv.Itoa(daemonUID))...)...)
+	p.launcher = begin(t, p.inside(as(daemonUID, "", bin+"/sandboxd-runner", "connect", launcher, strconv.Itoa(daemonUID))...)...)
+	p.isReady()
+	got := p.exec("sh", "-c", "kill -0 $1 2>&1; setsid sleep 100 & exit 3", "sh", strconv.Itoa(p.daemon.Process.Pid))
+	if got.Outcome != "error" || *got.ExitCode != 3 || !got.TreeEmpty || !strings.Contains(strings.Join(got.Verdict.Degraded, "\n"), "ids.daemon: ") {
+		t.Errorf("%+v", got)
+	}
+	if !strings.Contains(got.Stdout, "not permitted") {
+		t.Errorf("the daemon can be signalled: %q", got.Stdout)
+	}
+	p.verifies()
+	p.launcher.kill()
+	await(t, "not ready", func() bool { status, _ := p.get("/readyz"); return status == http.StatusServiceUnavailable })
+}

@@ -133,18 +133,23 @@ func neighbours(chain string) [][]byte {
 }
 
 // podSockets are on the loopback, which redirection in the output hook leads to: answers from a wildcard socket would come from another address.
+//
+// The namespace outlives the daemon, and so do the ends of its connections, for a minute (TIME_WAIT): without SO_REUSEADDR no relay could follow another. With it
+// somebody else could have the port too while ours doesn't listen. Then nobody has a socket there: what is let out is served before it is.
 func podSockets(withIPv6 bool) []Socket {
+	again := []Option{{unix.SOL_SOCKET, unix.SO_REUSEADDR, 1}}
 	all := []Socket{
-		{Name: socketRelay4, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Address: "127.0.0.1:15001"},
+		{Name: socketRelay4, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Options: again, Address: "127.0.0.1:15001"},
 		{Name: socketNames, Domain: unix.AF_INET, Type: unix.SOCK_DGRAM, Address: "127.0.0.1:15053"},
-		{Name: socketNamesTCP, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Address: "127.0.0.1:15053"},
+		{Name: socketNamesTCP, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Options: again, Address: "127.0.0.1:15053"},
 	}
 	if withIPv6 {
 		only6 := []Option{{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1}}
+		stream6 := append(slices.Clone(only6), again...)
 		all = append(all,
-			Socket{Name: socketRelay6, Domain: unix.AF_INET6, Type: unix.SOCK_STREAM, Options: only6, Address: "[::1]:15001"},
+			Socket{Name: socketRelay6, Domain: unix.AF_INET6, Type: unix.SOCK_STREAM, Options: stream6, Address: "[::1]:15001"},
 			Socket{Name: socketNames6, Domain: unix.AF_INET6, Type: unix.SOCK_DGRAM, Options: only6, Address: "[::1]:15053"},
-			Socket{Name: socketNamesTCP6, Domain: unix.AF_INET6, Type: unix.SOCK_STREAM, Options: only6, Address: "[::1]:15053"})
+			Socket{Name: socketNamesTCP6, Domain: unix.AF_INET6, Type: unix.SOCK_STREAM, Options: stream6, Address: "[::1]:15053"})
 	}
 	return all
 }

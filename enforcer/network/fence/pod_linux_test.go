@@ -519,3 +519,68 @@ func TestPodForeign(t *testing.T) {
 		t.Error("what can't be seen")
 	}
 }
+
+// TestPodAgain: a table that somebody has changed, or that a daemon left behind that died, is replaced whole; with an owner by the next owner.
+func TestPodAgain(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: entering the namespace again takes it")
+	}
+	for _, persist := range []bool{false, true} {
+		if persist && !kerneltest.Kernel("6.9") {
+			t.Log("tables that persist need Linux 6.9")
+			continue
+		}
+		holder, s := holdNamespace(t), podSpec()
+		s.Persist = persist
+		plan := podPlan(t, s)
+		plan.Route = [][]byte{linkUp(loopbackIndex)}
+		var f *Fence
+		hold := func() {
+			within(t, holder, func() error {
+				fds, err := Apply(plan, Here)
+				if err == nil {
+					f, err = Hold(plan, fds)
+				}
+				return err
+			})
+		}
+		held := func(what string, want bool) {
+			t.Helper()
+			within(t, holder, func() error {
+				state, err := f.Observe()
+				if err != nil {
+					return err
+				}
+				good := true
+				for _, row := range Check(plan, state.Namespaces[0], state) {
+					good = good && row.Held
+				}
+				if good != want {
+					t.Errorf("persist %t, %s: held %t", persist, what, good)
+				}
+				return nil
+			})
+		}
+		hold()
+		held("made", true)
+		if !persist { // else nobody else can
+			within(t, holder, func() error {
+				fd, err := Here(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER)
+				if err != nil {
+					return err
+				}
+				defer unix.Close(fd)
+				return ask(fd, transaction(deleteTable()))
+			})
+			held("deleted by somebody", false)
+		}
+		if err := f.Repair(); err != nil {
+			t.Fatal(err)
+		}
+		held("repaired", true)
+		f.Close()
+		hold()
+		held("made by the next one", true)
+		f.Close()
+	}
+}

@@ -10,7 +10,8 @@ import (
 // the programs, and this is the port that they are left.
 func Proxy(port uint16) Plan {
 	address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port)
-	return Plan{Variant: VariantProxy, Sockets: []Socket{{Name: socketRelay4, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Address: address.String()}}}
+	return Plan{Variant: VariantProxy, Sockets: []Socket{{Name: socketRelay4, Domain: unix.AF_INET, Type: unix.SOCK_STREAM, Address: address.String(),
+		Options: []Option{{unix.SOL_SOCKET, unix.SO_REUSEADDR, 1}}}}}
 }
 
 // ProxyAddress is where the relay of a plan of [Proxy] is found; the zero value for any other plan.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -85,7 +86,7 @@ func socketText(fd int, s Socket) (string, error) {
 		if err != nil {
 			return "", os.NewSyscallError(name, err)
 		}
-		if value != 0 {
+		if value != 0 && !slices.Contains(s.Options, Option{unix.SOL_SOCKET, option, value}) {
 			line += " " + name
 		}
 	}
