@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd/image"
 	"github.com/sandboxd/sandboxd/policy"
@@ -106,6 +108,15 @@ func (s *Service) HasImage(name string) (bool, error) {
 	}
 	found, err := s.images.find(name)
 	return found != nil, err
+}
+
+// withoutOverlay says of a launcher that met a kernel without overlayfs what is missing; any other error stays as it is.
+func (r rootSpec) withoutOverlay(err error) error {
+	if r.image == nil || !errors.Is(err, unix.ENODEV) {
+		return err
+	}
+	return &enforcer.RefusedError{Field: "image", Lack: "overlayfs", Message: "this kernel has no overlayfs, which the root of an image is made by",
+		HowTo: "load it (modprobe overlay), or leave the image out"}
 }
 
 // rootSpec is what the root of a sandbox is made from; the zero value is the host's own system directories.

@@ -17,9 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/sandboxd/sandboxd/enforcer"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/execd/image"
 	"github.com/sandboxd/sandboxd/policy"
+	"github.com/sandboxd/sandboxd/runner"
 )
 
 // smallRoot is a root with a few of the host's own programs and what they are linked with, and nothing else. /srv is everybody's to write to.
@@ -426,4 +430,20 @@ func TestImagesWait(t *testing.T) {
 		_, err := mustOpen(t, s).Remove("small")
 		return err == nil
 	})
+}
+
+// TestWithoutOverlay: a kernel that has no overlayfs is named, and nothing else is taken for it.
+func TestWithoutOverlay(t *testing.T) {
+	missing := &runner.LauncherError{Step: "root", Errno: unix.ENODEV, Message: "fsopen: no such device"}
+	var refused *enforcer.RefusedError
+	if err := (rootSpec{image: &image.Image{}}).withoutOverlay(missing); !errors.As(err, &refused) || refused.Lack != "overlayfs" {
+		t.Error(err)
+	}
+	other := &runner.LauncherError{Step: "root", Errno: unix.EPERM}
+	if err := (rootSpec{image: &image.Image{}}).withoutOverlay(other); err != error(other) {
+		t.Error(err)
+	}
+	if err := (rootSpec{}).withoutOverlay(missing); err != error(missing) {
+		t.Error(err)
+	}
 }

@@ -131,7 +131,7 @@ func (h *sandboxes) make(ctx context.Context, root rootSpec) (box *sandbox, err 
 	if err != nil {
 		// Start answers an error when everything it made is dead and the group is gone; the pair waits its turn all the same.
 		h.ids.give(pair)
-		return nil, err
+		return nil, root.withoutOverlay(err)
 	}
 	if f := box.Network(); f != nil {
 		box.outlet = h.outlets.newOutlet(box, f)
