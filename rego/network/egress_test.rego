@@ -51,7 +51,7 @@ test_unknown_default_action_is_denied if {
 }
 
 test_unlisted_target_is_denied if {
-	denied := network.deny with input as asked([443]) with data.settings.network.default_actions as ["deny"]
+	denied := network.deny with input as asked([443]) with data.settings.network.targets as [] with data.settings.network.default_actions as ["deny"]
 	fixture.rules(denied) == {"network.egress"}
 }
 
