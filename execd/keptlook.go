@@ -3,6 +3,7 @@ package execd
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -47,14 +48,14 @@ func (s *Service) WorkStamp(id string, caller policy.Caller, name string) (strin
 		return "", ErrGone // what was opened may be another's
 	}
 	var stat unix.Stat_t
-	switch err := unix.Fstatat(work, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err {
-	case nil:
+	err = unix.Fstatat(work, name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+	switch {
+	case err == nil:
 		return fmt.Sprint(stat.Ino, stat.Size, stat.Mtim, stat.Ctim), nil
-	case unix.ENOENT:
+	case errors.Is(err, unix.ENOENT):
 		return "", nil
-	default:
-		return "", os.NewSyscallError("fstatat", err)
 	}
+	return "", os.NewSyscallError("fstatat", err)
 }
 
 // ReadFile reads a small file of a sandbox, by the walk of a file operation. More than most bytes are an error.

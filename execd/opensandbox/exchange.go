@@ -1,7 +1,6 @@
 package opensandbox
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json/v2"
@@ -120,6 +119,3 @@ func decode(code string, data []byte, to any) error {
 	}
 	return nil
 }
-
-// detached is a context that ends with the sandbox and the service, and not with the client.
-func (x *exchange) detached() context.Context { return x.box.life }

@@ -2,6 +2,7 @@ package opensandbox
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,7 +93,7 @@ func (l *outputLog) from(offset int64) (data []byte, end int64, err error) {
 	offset = min(max(offset, 0), l.size)
 	data = make([]byte, min(l.size-offset, most))
 	n, err := l.file.ReadAt(data, offset)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return data[:n], offset + int64(n), err
