@@ -67,3 +67,21 @@ func TestQuiet(t *testing.T) {
 		}
 	}
 }
+
+// FuzzOwnSegments: no range is empty or ends before it begins, whatever the text.
+func FuzzOwnSegments(f *testing.F) {
+	f.Add("400000-500000 r-xp 0 fe:00 1 /exe\nAnonymous: 0 kB\n")
+	f.Add("400000-500000 r--p 0 fe:00 1 /exe\nAnonymous: 4 kB\n500000-400000 r-xp 0 fe:00 1 /exe\n")
+	f.Add("- r-xp 0 0 0 /exe\n:\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		found, err := ownSegments(text, "/exe")
+		if err != nil && found != nil {
+			t.Fatalf("%q: %x and %v", text, found, err)
+		}
+		for _, one := range found {
+			if one.from >= one.to {
+				t.Errorf("%q: %x", text, one)
+			}
+		}
+	})
+}

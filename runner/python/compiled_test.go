@@ -48,3 +48,22 @@ func TestReadCompiled(t *testing.T) {
 		}
 	}
 }
+
+// FuzzReadCompiled: what is taken is all of it, magic number and code, and within bounds.
+func FuzzReadCompiled(f *testing.F) {
+	for _, seed := range []string{`"a70d0d0a00"`, `"A70D0D0A"`, `null`, `"a70d0d0a0"`, `["a70d0d0a00"]`, `"\u0061"`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, value []byte) {
+		c, err := ReadCompiled(value)
+		if err != nil {
+			if !c.None() {
+				t.Fatalf("%q is an error and is taken", value)
+			}
+			return
+		}
+		if c.None() || len(c.magic) != magicSize || len(c.code) > mostCompiled || c.withText("text")[c.textAt():] != "text" {
+			t.Errorf("%q: %+v", value, c)
+		}
+	})
+}
