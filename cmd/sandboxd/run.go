@@ -70,7 +70,7 @@ func (p *program) runPython(ctx context.Context, flags *flagSet, args []string) 
 		return 0, err
 	}
 	if long != nil {
-		defer long.Close()
+		defer func() { _ = long.Close() }() // it was read
 	} else if inputs != "" {
 		if body.Inputs, err = jsonOrFile("--inputs", inputs); err != nil {
 			return 0, err

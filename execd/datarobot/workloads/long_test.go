@@ -72,7 +72,7 @@ func TestLifted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	long := strings.Repeat(`x\"\\y`, longText)
+	long := strings.Repeat(`x\"\\y`, longText/4)
 	body := `{"a":"` + long + `","b":["short","\\","` + long + `z"],"c":"\""}`
 	for _, read := range []func(io.Reader) io.Reader{iotest.OneByteReader, iotest.HalfReader, func(r io.Reader) io.Reader { return r }} {
 		l := newLifted(store, 1<<20)
