@@ -17,7 +17,6 @@ type entry struct {
 	name, body, link string
 	kind             byte // 0: a file, or a directory when the name ends in a slash
 	mode             int64
-	size             int64 // of the header, where it isn't the body's
 	xattr            string
 	uid              int
 }
