@@ -179,7 +179,7 @@ func TestKeyCoversTheWholeRequest(t *testing.T) {
 	base := filled()
 	key := look(base).key
 	// Whose network it is, is settled before anybody decides; inputs that are elsewhere are looked at below.
-	notSeen := map[string]bool{"Caller.PID": true, "NetworkInherited": true, "Program.Bulk": true}
+	notSeen := map[string]bool{"Caller.PID": true, "Caller.Name": true, "NetworkInherited": true, "Program.Bulk": true}
 	count := 0
 	eachLeaf(reflect.ValueOf(&base).Elem(), "", func(path string, change func() (undo func())) {
 		undo := change()
