@@ -192,6 +192,7 @@ func TestLongRunFaults(t *testing.T) {
 	_, _ = io.WriteString(end, `{"code":"","inputs":"`+long) // its end is the other's to close
 	awaited(t, "inputs on the disk", func() bool { return d.service.spool.Held() > 0 })
 	cancel()
+	end.CloseWithError(context.Canceled) // the client's transport may be reading it, and wait for that
 	if err := <-gone; err == nil {
 		t.Error("the client that went away has an answer")
 	}
