@@ -77,6 +77,9 @@ cat >"$work/values.yaml" <<'VALUES'
 image: {repository: testbed.local/sandboxd, tag: "1", pullPolicy: Never}
 runner: {image: "testbed.local/runner:1", pullPolicy: Never}
 app: {image: "testbed.local/agent:1", pullPolicy: Never, command: [sleep, infinity]}
+# What this node lacks: user namespaces in its runtime, and claims.
+hostUsers: null
+audit: {existingClaim: ""}
 VALUES
 pod() { # VALUES: the chart's pod, without a controller or a scheduler
 	kubectl create namespace sandboxd-test --dry-run=client -o yaml | kubectl apply -f - >/dev/null
@@ -90,19 +93,26 @@ spec = dict(template["spec"], nodeName="'"${TESTBED_NODE_NAME:-localhost}"'")
 print(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it", "labels": template["metadata"]["labels"]}, "spec": spec}))' | kube apply -f - >/dev/null
 }
 
-pod "$chart/values/restricted.yaml"
-check 'restricted: the pod is ready' within 60 ready
-check 'the runner started after sandboxd' started
-check 'a proof, from the sidecar' says 'held: tier restricted' sidecar exec --socket "$socket" --explain -- /bin/true
-check 'a proof, from the app' says 'held: tier restricted' app exec --socket "$socket" --explain -- /bin/true
-check 'its user, and nothing else' says 'uid=65533 gid=65533 groups=65533' app exec --socket "$socket" -- /bin/id
-check 'a denial, with what would pass' says 'passes' app exec --socket "$socket" --explain --security-context '{"privileged":true}' -- /bin/id
-check 'no socket of the network' says 'EAFNOSUPPORT' app exec --socket "$socket" -- /bin/probe connect 127.0.0.1:80
-check 'a read-only root' says 'Read-only file system' app exec --socket "$socket" -- /bin/touch /etc/x
-check 'a directory that may be written' app exec --socket "$socket" -- /bin/sh -c 'echo x >/work/x && cat /work/x && ls -l /tmp'
-check 'none of sandboxd'"'"'s files' says 'No such file' app exec --socket "$socket" -- /bin/ls /var/lib/sandboxd
-check 'no signal for sandboxd' says 'not permitted' app exec --socket "$socket" -- /bin/sh -c 'kill -KILL 1'
-check 'everything read back now' says 'held' sidecar verify --socket "$socket"
+# What holds in every tier, and how a connection that policy doesn't allow ends there.
+holds() { # TIER-OF-VALUES TIER-OF-KERNEL ERRNO
+	pod "$chart/values/$1.yaml"
+	check "$1: the pod is ready" within 60 ready
+	check 'the runner started after sandboxd' started
+	check 'a proof, from the sidecar' says "held: tier $2" sidecar exec --socket "$socket" --explain -- /bin/true
+	check 'a proof, from the app' says "held: tier $2" app exec --socket "$socket" --explain -- /bin/true
+	check 'its user, and nothing else' says 'uid=65533 gid=65533 groups=65533' app exec --socket "$socket" -- /bin/id
+	check 'a denial, with what would pass' says 'passes' app exec --socket "$socket" --explain --security-context '{"privileged":true}' -- /bin/id
+	check 'no connection' says "$3" app exec --socket "$socket" -- /bin/probe connect 192.0.2.1:80
+	check 'a read-only root' says 'Read-only file system' app exec --socket "$socket" -- /bin/touch /etc/x
+	check 'a directory that may be written' says 'written' app exec --socket "$socket" -- /bin/sh -c 'echo written >/work/x && cat /work/x'
+	check 'none of sandboxd'"'"'s files' says 'No such file' app exec --socket "$socket" -- /bin/ls /var/lib/sandboxd
+	check 'no signal for others' says 'not permitted' app exec --socket "$socket" -- /bin/sh -c 'kill -KILL 1'
+	check 'everything read back now, and tried' sidecar verify --socket "$socket"
+}
+
+holds net net EAFNOSUPPORT
+holds full net EAFNOSUPPORT
+holds restricted restricted EAFNOSUPPORT
 
 # The kubelet projects a changed ConfigMap on its next sync; the daemon takes it by itself.
 revision() { app decide --socket "$socket" --json -- /bin/true | grep -o '"revision":"[^"]*"'; }
