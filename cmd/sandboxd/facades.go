@@ -12,11 +12,13 @@ import (
 type facades struct {
 	datarobot   datarobot
 	opensandbox opensandboxFlags
+	metrics     metricsFlags
 }
 
 func (f *facades) register(flags *flagSet) {
 	f.datarobot.register(flags)
 	f.opensandbox.register(flags)
+	f.metrics.register(flags)
 }
 
 // configure checks what belongs together, before anything is started.
@@ -24,7 +26,7 @@ func (f *facades) configure(flags *flagSet, config *execd.Config) error {
 	if err := f.datarobot.configure(config); err != nil {
 		return err
 	}
-	return f.opensandbox.configure(flags, config)
+	return errors.Join(f.opensandbox.configure(flags, config), f.metrics.configure())
 }
 
 // facade answers on a listener of its own.
@@ -48,7 +50,7 @@ func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners 
 		}
 		return errors.Join(err, service.Close())
 	}
-	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open} {
+	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open, f.metrics.open} {
 		one, err := open(service.service)
 		if err != nil {
 			return giveUp(err)

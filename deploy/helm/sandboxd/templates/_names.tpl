@@ -35,6 +35,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq (int .Values.app.user) $sandboxd }}{{ fail "app.user: must not be sandboxd's own uid" }}{{ end }}
 {{- else if eq .Values.kind "Job" }}{{ fail "kind: a Job needs an app, with whose end it ends" }}
 {{- end }}
+{{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.port) }}{{ fail "metrics.podMonitor: needs metrics.port" }}{{ end }}
 {{- range .Values.network.fenceUIDs }}
 {{- if eq (int .) (int $.Values.runner.user) }}{{ fail "network.fenceUIDs: must not hold runner.user; that would let code out past the fence" }}{{ end }}
 {{- end }}

@@ -56,7 +56,14 @@ args:
 - --drift-interval={{ .Values.sandboxd.driftInterval }}
 - --on-drift={{ .Values.sandboxd.onDrift }}
 - --stop-timeout={{ max 1 (sub (int .Values.terminationGracePeriodSeconds) 5) }}s
+{{- with .Values.metrics.port }}
+- --metrics-listen=0.0.0.0:{{ . }}
+- --metrics-listen-beyond-loopback
+{{- end }}
 {{- if $root }}
+{{- with .Values.metrics.port }}
+- --fence-port={{ . }}
+{{- end }}
 {{- if or .Values.app.image (eq .Values.kind "Injection") }}
 - --fence-uid={{ .Values.app.user }}
 {{- end }}
@@ -68,6 +75,10 @@ args:
 {{- end }}
 {{- else if .Values.network.proxyPort }}
 - --proxy-port={{ .Values.network.proxyPort }}
+{{- end }}
+{{- with .Values.metrics.port }}
+ports:
+- {name: metrics, containerPort: {{ . }}}
 {{- end }}
 startupProbe:
   exec: {command: [/sandboxd, healthz, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
