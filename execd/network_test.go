@@ -181,7 +181,7 @@ func TestNetworkWithoutALog(t *testing.T) {
 	if reply, err := s.PutNetwork(t.Context(), change); err == nil {
 		t.Errorf("%+v", reply)
 	}
-	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !box.outlet.shut {
+	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !isShut(box) {
 		t.Error("still let out")
 	}
 }

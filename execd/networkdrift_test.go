@@ -41,7 +41,7 @@ func TestFenceDrift(t *testing.T) {
 	enter(t, box.PID(), "net", kerneltest.FlushRules)
 	until(t, "found", func() bool { return box.drift.Load() != nil })
 	until(t, "on record", func() bool { return len(drifts()) == 2 })
-	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !box.outlet.shut {
+	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !isShut(box) {
 		t.Error("something is let out")
 	}
 	if got := d.do(t, "GET", "/readyz", ""); got.status != 503 || !strings.Contains(string(got.body), "fence.") {

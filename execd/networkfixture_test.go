@@ -135,3 +135,10 @@ func (d *daemon) network(t testing.TB, method, box, body string) NetworkReply {
 	}
 	return reply
 }
+
+// isShut says whether a sandbox's network was shut off.
+func isShut(box *sandbox) bool {
+	box.outlet.mu.Lock()
+	defer box.outlet.mu.Unlock()
+	return box.outlet.shut
+}

@@ -30,13 +30,13 @@ func TestNetworkIsReadBack(t *testing.T) {
 	if stdout, _ := reply.Output(); reply.Outcome != OutcomeMismatch || len(stdout) > 0 || !strings.Contains(reply.Message, "read-back of the network: fence.ruleset") {
 		t.Errorf("an exec: %+v", reply)
 	}
-	if box.outlet.shut {
+	if isShut(box) {
 		t.Error("shut off by an exec")
 	}
 	if got := d.do(t, "PUT", "/v1/network?sandbox="+id, body(t, letting("a.example"))); got.status != 500 || !strings.Contains(string(got.body), "fence.ruleset") {
 		t.Errorf("a change: %d %s", got.status, got.body)
 	}
-	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !box.outlet.shut {
+	if set := box.outlet.judge(); set.Resolvable("a.example").Allow || !isShut(box) {
 		t.Error("something is let out after a change that doesn't hold")
 	}
 	records := slices.DeleteFunc(readLog(t, c), func(r audit.Record) bool { return r.Type != audit.TypeMismatch || r.Sandbox != id })
