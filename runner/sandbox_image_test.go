@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,7 +33,53 @@ func imageDirectory(t *testing.T) string {
 	if err := os.WriteFile(root+"/etc/hosts", []byte("the image's"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for _, library := range libraries(t) {
+		data, err := os.ReadFile(library)
+		if err == nil {
+			err = errors.Join(os.MkdirAll(filepath.Dir(root+library), 0o755), os.WriteFile(root+library, data, 0o755))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	return dir
+}
+
+// libraries are those that this test program loads: none, but under the race detector, which is C. It is the launcher of these sandboxes.
+func libraries(t *testing.T) (paths []string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("ldd", self).CombinedOutput()
+	if err != nil {
+		if strings.Contains(string(out), "not a dynamic executable") {
+			return nil
+		}
+		t.Fatalf("ldd: %v\n%s", err, out)
+	}
+	for word := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(word, "/") {
+			paths = append(paths, word)
+		}
+	}
+	return paths
+}
+
+// topOf are the directories at the top of an image.
+func topOf(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir + mount.OverlayLower)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() {
+			names = append(names, entry.Name())
+		}
+	}
+	return names
 }
 
 // imageConfig is a sandbox of that image.
@@ -39,7 +87,7 @@ func imageConfig(t *testing.T, dir string, writable bool) Config {
 	t.Helper()
 	c := testConfig(t)
 	spec := testSpec()
-	spec.Image = &enforcer.ImageRoot{Directory: dir, Digest: "sha256:0", Top: []string{"etc", "srv"}, Writable: writable, Bytes: 1 << 20}
+	spec.Image = &enforcer.ImageRoot{Directory: dir, Digest: "sha256:0", Top: topOf(t, dir), Writable: writable, Bytes: 1 << 20}
 	var err error
 	if c.Plan, err = enforcer.BuildSandbox(c.Host, spec); err != nil {
 		t.Fatal(err)
