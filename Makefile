@@ -25,14 +25,13 @@ STAGES = test-tools
 STAGES += lint
 STAGES += test-packages
 STAGES += test-oracles
-STAGES += test-mutations
 STAGES += test-catalogue
 STAGES += test-python
 STAGES += test-imports
 STAGES += test-user
 STAGES += test-datarobot
 STAGES += test-chart
-STAGES += test-vm
+STAGES += test-together
 .PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
 
 help: ## list what can be made
@@ -65,7 +64,7 @@ test-oracles:
 	cd test/oracle && CGO_ENABLED=1 SANDBOXD_REQUIRE_ORACLES=1 $(GO) test -timeout 15m ./...
 
 test-mutations:
-	$(GO) test -tags sabotage -timeout 15m ./test/mutation
+	$(GO) test -tags sabotage -timeout 40m ./test/mutation
 
 # The programs as they are installed, against the catalogue of attacks. The last line counts what held, what was refused and what was skipped.
 test-catalogue: build-probes
@@ -99,6 +98,10 @@ test-kube: build-probes ## the chart against a real API server and in a real pod
 # OpenSandbox's own SDK and Airflow's provider, unmodified, in the same way.
 test-opensandbox: build
 	@GO="$(GO)" test/opensandbox.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
+
+# The two longest, neither of which minds the other: one compiles, the other is a machine's emulation, on one core.
+test-together:
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-mutations test-vm
 
 # And in a machine with every cgroup controller and an older kernel.
 test-vm:
