@@ -77,21 +77,22 @@ type process struct {
 	ended chan struct{}
 }
 
+// lockedBuffer has no method of bytes.Buffer's but these: io.Copy would find ReadFrom, which knows no lock.
 type lockedBuffer struct {
-	mu sync.Mutex
-	bytes.Buffer
+	mu   sync.Mutex
+	data bytes.Buffer
 }
 
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.Write(p)
+	return b.data.Write(p)
 }
 
 func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.Buffer.String()
+	return b.data.String()
 }
 
 func begin(t *testing.T, argv ...string) *process {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // serveTCP takes connections, as many at a time as the limit says. One more is reset at once.
@@ -15,7 +17,7 @@ func (s *Server) serveTCP(listener *net.TCPListener) error {
 	for errorsInARow := 0; ; {
 		conn, err := listener.AcceptTCP()
 		switch {
-		case errors.Is(err, net.ErrClosed):
+		case errors.Is(err, net.ErrClosed), errors.Is(err, unix.EINVAL): // it was closed, or shut down: a fence that is shut for good
 			return nil
 		case err != nil:
 			// Out of descriptors, mostly: it passes, and until then this would be a busy loop.
