@@ -1,7 +1,9 @@
 package python
 
 import (
+	"os"
 	"os/exec"
+	"os/signal"
 	"regexp"
 	"strings"
 	"testing"
@@ -18,6 +20,14 @@ type program struct {
 	stdout       string
 	stderr       string // contained; empty: stderr is empty; "*": whatever
 	reason       string // contained
+}
+
+// Who starts the tests in the background may have SIGINT ignored, and Go leaves it so; what they start must have it as programs of a sandbox do. Handled here,
+// it is the default there.
+func init() {
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 }
 
 func check(t *testing.T, rows []program) {

@@ -45,7 +45,8 @@ func startDaemon(t *testing.T, bin string, flags ...string) *daemon {
 	d.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", d.socket)
 	}}
-	d.process = exec.Command(filepath.Join(bin, "sandboxd"), append([]string{"serve", "--socket", d.socket, "--state", filepath.Join(dir, "state")}, flags...)...)
+	d.process = exec.Command(filepath.Join(bin, "sandboxd"), append([]string{"serve", "--socket", d.socket, "--state", filepath.Join(dir, "state"),
+		"--value-bytes", "2MiB"}, flags...)...)
 	d.process.Stdout, d.process.Stderr = d.stderr, d.stderr
 	d.process.Env = append(os.Environ(), "CANARY="+canary, "SANDBOXD_SABOTAGE="+sabotaged) // which only the build of that name knows
 	if err := d.process.Start(); err != nil {
