@@ -46,8 +46,16 @@ var programs = sync.OnceValues(func() (string, error) {
 // scratch is the directory of a run. It isn't in /tmp, which the runner has one of its own of.
 var scratch string
 
+// hostNetwork names the network namespace that the tests start in. It is read before any thread enters another: the main thread,
+// which /proc/self stands for, can be one that does, and isn't ended with its goroutine as others are.
+var hostNetwork string
+
 func TestMain(m *testing.M) {
 	var err error
+	if hostNetwork, err = os.Readlink("/proc/self/ns/net"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if scratch, err = os.MkdirTemp("/var/tmp", "sandboxd-place"); err == nil {
 		err = errors.Join(os.Chmod(scratch, 0o755), os.Mkdir(filepath.Join(scratch, "bin"), 0o755))
 	}
@@ -143,31 +151,34 @@ func newPod(t *testing.T) *pod {
 	if err := errors.Join(err, os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	p.holder = exec.Command("unshare", "-n", "cat")
-	hold, err := p.holder.StdinPipe()
+	p.holder = holdNetwork(t)
+	p.ip("link", "set", "lo", "up")
+	p.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", p.path("run/api/sandboxd.sock"))
+	}}}
+	return p
+}
+
+// holdNetwork is a process that holds a network namespace of its own until the test ends.
+func holdNetwork(t *testing.T) *exec.Cmd {
+	t.Helper()
+	holder := exec.Command("unshare", "-n", "cat")
+	hold, err := holder.StdinPipe()
 	if err == nil {
-		err = p.holder.Start()
+		err = holder.Start()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		hold.Close()
-		_ = p.holder.Wait()
+		_ = holder.Wait()
 	})
-	mine, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
 	await(t, "a network namespace", func() bool {
-		theirs, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p.holder.Process.Pid))
-		return err == nil && theirs != mine
+		network, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid))
+		return err == nil && network != hostNetwork
 	})
-	p.ip("link", "set", "lo", "up")
-	p.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", p.path("run/api/sandboxd.sock"))
-	}}}
-	return p
+	return holder
 }
 
 func (p *pod) path(name string) string { return filepath.Join(p.dir, name) }
@@ -252,6 +263,12 @@ func (p *pod) isReady() {
 		status, body = p.get("/readyz")
 		return status == http.StatusOK
 	})
+}
+
+// isUnready waits until the daemon has noticed that its launcher is gone.
+func (p *pod) isUnready() {
+	p.t.Helper()
+	await(p.t, "not ready", func() bool { status, _ := p.get("/readyz"); return status == http.StatusServiceUnavailable })
 }
 
 func (p *pod) get(path string) (int, string) {

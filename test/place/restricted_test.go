@@ -114,11 +114,8 @@ func TestEnds(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"the launcher is killed", func() {
-			p.launcher.kill()
-			await(t, "not ready", func() bool { status, _ := p.get("/readyz"); return status == http.StatusServiceUnavailable })
-		}},
-		{"the launcher is asked to end", func() { _ = p.launcher.Process.Signal(syscall.SIGTERM); p.launcher.kill() }},
+		{"the launcher is killed", func() { p.launcher.kill(); p.isUnready() }},
+		{"the launcher is asked to end", func() { _ = p.launcher.Process.Signal(syscall.SIGTERM); p.launcher.kill(); p.isUnready() }},
 		{"the daemon is killed", func() { p.daemon.kill(); <-p.launcher.ended; p.serve("") }},
 		{"the daemon is stopped", func() {
 			_ = p.daemon.Process.Signal(syscall.SIGTERM)
@@ -212,5 +209,5 @@ func TestSameUser(t *testing.T) {
 	}
 	p.verifies()
 	p.launcher.kill()
-	await(t, "not ready", func() bool { status, _ := p.get("/readyz"); return status == http.StatusServiceUnavailable })
+	p.isUnready()
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"testing"
@@ -26,24 +25,7 @@ const (
 // world is a namespace at the other end of the pod's link, in which everything answers.
 func (p *pod) world() {
 	p.t.Helper()
-	holder := exec.Command("unshare", "-n", "cat")
-	hold, err := holder.StdinPipe()
-	if err == nil {
-		err = holder.Start()
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() {
-		hold.Close()
-		_ = holder.Wait()
-	})
-	theirs := fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)
-	mine, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	await(p.t, "a world", func() bool { link, err := os.Readlink(theirs); return err == nil && link != mine })
+	holder := holdNetwork(p.t)
 	p.ip("link", "add", "eth0", "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(holder.Process.Pid))
 	p.ip("addr", "add", "192.0.2.2/24", "dev", "eth0")
 	p.ip("link", "set", "eth0", "up")
@@ -72,7 +54,7 @@ func (p *pod) within(do func() error) {
 	p.t.Helper()
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		runtime.LockOSThread() // for good: no other goroutine gets the thread
 		namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", p.holder.Process.Pid))
 		if err == nil {
 			err = errors.Join(unix.Setns(int(namespace.Fd()), unix.CLONE_NEWNET), namespace.Close())
