@@ -59,12 +59,18 @@ func (w *writer) command(c Command) {
 
 func (w *writer) file(f File) {
 	w.open()
+	if f.Follow {
+		w.flag("follow", true)
+	}
 	w.someID("mode", f.Mode)
 	w.text("operation", string(f.Operation))
 	if f.Parents {
 		w.flag("parents", true)
 	}
 	w.text("path", f.Path)
+	if f.To != "" {
+		w.text("to", f.To)
+	}
 	w.close()
 }
 

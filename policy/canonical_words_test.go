@@ -37,7 +37,8 @@ var someRequest = rapid.Custom(func(t *rapid.T) Request {
 })
 
 var someFile = rapid.Custom(func(t *rapid.T) File {
-	f := File{Operation: FileOperation(someText.Draw(t, "operation")), Path: someText.Draw(t, "path"), Parents: rapid.Bool().Draw(t, "parents")}
+	f := File{Operation: FileOperation(someText.Draw(t, "operation")), Path: someText.Draw(t, "path"), Parents: rapid.Bool().Draw(t, "parents"),
+		Follow: rapid.Bool().Draw(t, "follow"), To: someText.Draw(t, "to")}
 	if mode := rapid.Int64Range(-1, 0o7777).Draw(t, "mode"); mode >= 0 {
 		f.Mode = &mode
 	}

@@ -16,10 +16,12 @@ const (
 	FileDelete FileOperation = "delete"
 	FileList   FileOperation = "list"
 	FileMode   FileOperation = "mode"
+	// FileMove gives a file or directory another name; it is for those that follow links.
+	FileMove FileOperation = "move"
 )
 
 // FileOperations are all of them.
-var FileOperations = []FileOperation{FileDelete, FileList, FileMode, FileRead, FileStat, FileWrite}
+var FileOperations = []FileOperation{FileDelete, FileList, FileMode, FileMove, FileRead, FileStat, FileWrite}
 
 // File is an operation on a file or directory of a sandbox that exists. Content isn't part of it: policy sees how much there may be (limits.fileBytes).
 type File struct {
@@ -30,6 +32,10 @@ type File struct {
 	Mode *int64 `json:"mode,omitzero"`
 	// Parents has write make the directories that aren't there.
 	Parents bool `json:"parents,omitzero"`
+	// Follow has links followed as a command of the sandbox does: the paths are then where it begins to look, and the sandbox alone says where that may end.
+	Follow bool `json:"follow,omitzero"`
+	// To is where move moves it.
+	To string `json:"to,omitzero"`
 }
 
 // mostMode are all permission bits. The set-id bits and the sticky bit are for nobody to give.
@@ -44,19 +50,15 @@ func (f File) check(field string) *FieldError {
 	if fault := checkEnum(member(field, "operation"), string(f.Operation), operations); fault != nil {
 		return fault
 	}
-	path := member(field, "path")
-	switch {
-	case f.Path == "":
-		return faultf(path, "empty, want a path in the sandbox")
-	case len(f.Path) > longestPath:
-		return faultf(path, "%d bytes, at most %d", len(f.Path), longestPath)
+	if fault := checkPath(member(field, "path"), f.Path); fault != nil {
+		return fault
 	}
-	if fault := checkText(path, f.Path); fault != nil {
+	if fault := f.checkTo(field); fault != nil {
 		return fault
 	}
 	changes := slices.Contains([]FileOperation{FileWrite, FileMode}, f.Operation)
 	switch {
-	case f.Mode == nil && f.Operation == FileMode:
+	case f.Mode == nil && f.Operation == FileMode && !f.Follow: // there it may be the owner alone
 		return faultf(member(field, "mode"), "missing, want the permission bits")
 	case f.Mode != nil && !changes:
 		return faultf(member(field, "mode"), "only write and mode have it")
@@ -66,6 +68,28 @@ func (f File) check(field string) *FieldError {
 		return faultf(member(field, "parents"), "only write has it")
 	}
 	return nil
+}
+
+func checkPath(field, path string) *FieldError {
+	switch {
+	case path == "":
+		return faultf(field, "empty, want a path in the sandbox")
+	case len(path) > longestPath:
+		return faultf(field, "%d bytes, at most %d", len(path), longestPath)
+	}
+	return checkText(field, path)
+}
+
+func (f File) checkTo(field string) *FieldError {
+	switch {
+	case f.Operation != FileMove && f.To != "":
+		return faultf(member(field, "to"), "only move has it")
+	case f.Operation != FileMove:
+		return nil
+	case !f.Follow:
+		return faultf(member(field, "follow"), "missing: move is for those that follow links")
+	}
+	return checkPath(member(field, "to"), f.To)
 }
 
 // Absolute is the path as it is in the sandbox.

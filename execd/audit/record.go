@@ -82,11 +82,14 @@ type Request struct {
 	File     *File    `json:"file,omitempty"`
 }
 
-// File is what was asked to be done with which file. The path is redacted.
+// File is what was asked to be done with which file. The paths are redacted.
 type File struct {
 	Operation policy.FileOperation `json:"operation"`
 	Path      string               `json:"path"`
 	Mode      *int64               `json:"mode,omitempty"`
+	// Follow says that links in the paths were followed; To is where it was moved.
+	Follow bool   `json:"follow,omitzero"`
+	To     string `json:"to,omitempty"`
 }
 
 // Blob stands for bytes.

@@ -150,7 +150,7 @@ func Describe(r policy.Request) *Request {
 			described.Inputs = &Blob{Bytes: inputs.Bytes, Digest: inputs.Digest()}
 		}
 	case policy.ActionFile:
-		described.File = &File{Operation: r.File.Operation, Path: redactText(r.File.Path), Mode: r.File.Mode}
+		described.File = &File{Operation: r.File.Operation, Path: redactText(r.File.Path), Mode: r.File.Mode, Follow: r.File.Follow, To: redactText(r.File.To)}
 	default:
 		described.Argv = Redact(r.Command.Argv)
 		described.Cwd = r.Command.Cwd

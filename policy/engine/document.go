@@ -40,7 +40,7 @@ func document(v view) ast.Value {
 		),
 		"file", object(
 			"operation", ast.String(r.File.Operation), "path", ast.String(r.File.Path), "mode", id(r.File.Mode),
-			"parents", ast.Boolean(r.File.Parents),
+			"parents", ast.Boolean(r.File.Parents), "follow", ast.Boolean(r.File.Follow), "to", ast.String(r.File.To),
 		),
 		"limits", object(
 			"timeoutSeconds", decimal(limits.TimeoutSeconds),

@@ -239,7 +239,7 @@ func filled() policy.Request {
 	r.Network = policy.NetworkSpec{DefaultAction: "deny", Egress: []policy.EgressRule{{Action: "allow", Target: "example.com", Ports: []int{443}}}}
 	r.Command.Stdin = []byte("in")
 	r.Program = policy.Program{Language: "python", Code: "pass", Inputs: []byte("{}"), Env: map[string]string{"A": "b"}, Cwd: "/work"}
-	r.File = policy.File{Operation: policy.FileWrite, Path: "/work/a", Mode: new(int64(0o600)), Parents: true}
+	r.File = policy.File{Operation: policy.FileWrite, Path: "/work/a", Mode: new(int64(0o600)), Parents: true, Follow: true, To: "/work/b"}
 	r.Limits = policy.Limits{TimeoutSeconds: 1, OutputBytes: 2, MemoryBytes: 3, Pids: 4, CPU: 5, OpenFiles: 6, FileBytes: 7, CPUSeconds: 8}
 	return r
 }

@@ -40,7 +40,7 @@ var inputFields = fields(map[string]any{
 		"language": aText, "codeBytes": aNumber, "codeDigest": aText, "inputsBytes": aNumber, "inputsDigest": aText, "envNames": someTexts,
 		"cwd": aText,
 	}),
-	"file": fields(map[string]any{"operation": aText, "path": aText, "mode": anID, "parents": aTruth}),
+	"file": fields(map[string]any{"operation": aText, "path": aText, "mode": anID, "parents": aTruth, "follow": aTruth, "to": aText}),
 	"limits": fields(map[string]any{
 		"timeoutSeconds": aNumber, "outputBytes": aNumber, "memoryBytes": aNumber, "pids": aNumber, "cpu": aNumber, "cpuSeconds": aNumber,
 		"openFiles": aNumber, "fileBytes": aNumber,

@@ -169,6 +169,8 @@ func (e *encoder) file(f policy.File) {
 		e.number(*f.Mode)
 	}
 	e.present(f.Parents)
+	e.present(f.Follow)
+	e.text(f.To)
 }
 
 func (e *encoder) limits(l policy.Limits) {

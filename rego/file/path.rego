@@ -1,8 +1,8 @@
 # METADATA
 # title: Files of a sandbox
 # description: >-
-#   What may be done with which file. The operation runs as a confined child inside of the sandbox, which follows no link; these rules say where it
-#   may go at all.
+#   What may be done with which file. The operation runs as a confined child inside of the sandbox, which follows no link unless that is asked for; these
+#   rules say where it may go at all.
 package sandboxd.file
 
 # METADATA
@@ -12,7 +12,7 @@ package sandboxd.file
 #   rule: file.operation
 proven contains label if {
 	input.action != "file"
-	input.file == {"operation": "", "path": "", "mode": null, "parents": false}
+	input.file == {"operation": "", "path": "", "mode": null, "parents": false, "follow": false, "to": ""}
 	some label in {"file.operation", "file.path"}
 }
 
@@ -33,9 +33,45 @@ proven contains "file.operation" if {
 #   rule: file.path
 proven contains "file.path" if {
 	input.action == "file"
+	not input.file.follow
+	input.file.to == ""
 	clean_path(absolute)
 	some root in data.settings.file.roots
 	beneath(absolute, root)
+}
+
+# METADATA
+# title: Where one that follows links begins
+# description: >-
+#   A link leads wherever a command of the sandbox could go as well, so that these roots, in data, settings.file.followed_roots, say where it begins, and
+#   the sandbox where it ends. An empty list refuses all that follow links.
+# labels:
+#   rule: file.path
+proven contains "file.path" if {
+	input.action == "file"
+	input.file.follow
+	every path in followed {
+		begins_well(path)
+	}
+}
+
+# METADATA
+# title: The paths of one that follows links
+# description: That of the file, and where it is moved.
+# labels:
+#   rule: file.path
+followed := {path | some path in [absolute, input.file.to]; path != ""}
+
+# METADATA
+# title: A good beginning
+# description: A clean path beneath one of the roots for those that follow links.
+# labels:
+#   rule: file.path
+begins_well(path) if {
+	clean_path(trim_suffix(path, "/"))
+	startswith(path, "/")
+	some root in data.settings.file.followed_roots
+	beneath(path, root)
 }
 
 # METADATA
@@ -61,11 +97,12 @@ deny contains reason if {
 deny contains reason if {
 	input.action == "file"
 	not "file.path" in proven
+	roots := {true: data.settings.file.followed_roots, false: data.settings.file.roots}[input.file.follow]
 	reason := {
 		"rule": "file.path",
 		"message": sprintf(
 			"The path must lie under %s, with no empty part, \".\" or \"..\"; a relative one begins in /work.",
-			[concat(" or ", data.settings.file.roots)],
+			[concat(" or ", roots)],
 		),
 		"field": "file.path",
 	}

@@ -21,6 +21,28 @@ test_a_path_that_leads_elsewhere_is_denied if {
 	}
 }
 
+test_one_that_follows_links_begins_beneath_its_own_roots if {
+	every file in [{"path": "/"}, {"path": "/etc/passwd"}, {"path": "/tmp/a", "operation": "move", "to": "/opt/b"}] {
+		sandboxd.decision.allow with input as fixture.with_file(object.union(file, {"follow": true})) with data.settings.file.followed_roots as ["/"]
+	}
+	every file in [{"path": "/a/../b"}, {"path": "//"}, {"path": "/tmp/a", "operation": "move", "to": "/opt/./b"}, {"path": "relative/../a"}] {
+		decision := sandboxd.decision with input as fixture.with_file(object.union(file, {"follow": true}))
+		not decision.allow
+		fixture.rules(decision.reasons) == {"file.path"}
+	}
+	every file in [{"path": "/etc/passwd"}, {"path": "/work/a", "operation": "move", "to": "/etc/b"}] {
+		decision := sandboxd.decision with input as fixture.with_file(object.union(file, {"follow": true}))
+			with data.settings.file.followed_roots as ["/work"]
+		not decision.allow
+		fixture.rules(decision.reasons) == {"file.path"}
+	}
+}
+
+test_one_that_follows_no_link_has_no_second_path if {
+	decision := sandboxd.decision with input as fixture.with_file({"path": "/work/a", "to": "/work/b"})
+	not decision.allow
+}
+
 test_an_operation_that_is_not_listed_is_denied if {
 	decision := sandboxd.decision with input as fixture.reading with data.settings.file.operations as ["list"]
 	not decision.allow

@@ -28,7 +28,7 @@ request := {
 		"envNames": [],
 		"cwd": "",
 	},
-	"file": {"operation": "", "path": "", "mode": null, "parents": false},
+	"file": {"operation": "", "path": "", "mode": null, "parents": false, "follow": false, "to": ""},
 	"limits": {
 		"timeoutSeconds": 60,
 		"outputBytes": 1048576,

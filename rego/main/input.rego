@@ -19,7 +19,7 @@ complete contains "main.input" if {
 	object.keys(input.securityContext.seccompProfile) == {"localhostProfile", "type"}
 	object.keys(input.network) == {"defaultAction", "egress"}
 	object.keys(input.command) == {"argv", "cwd", "envNames", "leaveChildren", "readOnly", "stdinBytes", "stdinDigest"}
-	object.keys(input.file) == {"mode", "operation", "parents", "path"}
+	object.keys(input.file) == {"follow", "mode", "operation", "parents", "path", "to"}
 	object.keys(input.program) == {"codeBytes", "codeDigest", "cwd", "envNames", "inputsBytes", "inputsDigest", "language"}
 	object.keys(input.limits) == {"cpu", "cpuSeconds", "fileBytes", "memoryBytes", "openFiles", "outputBytes", "pids", "timeoutSeconds"}
 }
