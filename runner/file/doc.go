@@ -9,4 +9,8 @@
 //
 // Nothing on the way is followed: no symbolic link, no magic link, no "..", no mount. The base is the root of a mount, from which a directory
 // can't be moved away; so whatever a hostile program renames meanwhile, what is found lies beneath the base.
+//
+// An order that says Follow is another matter: its path means what it means to a command of the sandbox, links, ".." and mounts included. What it may
+// reach is what such a command may, since the child is confined as one: a link can lead it nowhere that a program of the sandbox couldn't go itself. Even
+// so each operation acts on what it has opened, never on a name that it has looked at, and replaces whole files or nothing.
 package file

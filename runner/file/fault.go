@@ -21,6 +21,9 @@ const (
 	BadName      Code = "NAME"            // a name that the file system doesn't take
 	Changed      Code = "CHANGED"         // another program changed it meanwhile
 	Incomplete   Code = "INCOMPLETE"      // the content ended before its end
+	Exists       Code = "EXISTS"          // something is there already
+	BadOwner     Code = "OWNER"           // the sandbox knows no such user or group
+	BadPattern   Code = "PATTERN"         // it isn't a pattern
 	Failed       Code = "FAILED"          // everything else
 )
 

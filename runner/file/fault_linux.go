@@ -43,6 +43,10 @@ func faultOf(err error, fd int) *Fault {
 			return made(NoInodes, "the file system has no room for another file")
 		}
 		return made(NoSpace, "the file system is full")
+	case unix.EEXIST, unix.ENOTEMPTY:
+		return made(Exists, "there is something of that name already")
+	case unix.EBUSY, unix.ETXTBSY:
+		return made(Forbidden, "it is in use: the root of a mount, or a program that runs")
 	case unix.EDQUOT:
 		return made(Quota, "the quota is used up")
 	case unix.EFBIG:

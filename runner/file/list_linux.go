@@ -68,7 +68,9 @@ func (p *place) list(o Order) (Result, error) {
 const answerBytes = 1 << 10
 
 // readNames reads at most mostEntries names, and says whether there are more.
-func readNames(fd int) (names []string, more bool, err error) {
+func readNames(fd int) (names []string, more bool, err error) { return readSome(fd, mostEntries) }
+
+func readSome(fd, most int) (names []string, more bool, err error) {
 	buffer := make([]byte, pieceBytes)
 	for {
 		n, err := unix.Getdents(fd, buffer)
@@ -80,7 +82,7 @@ func readNames(fd int) (names []string, more bool, err error) {
 		}
 		_, _, found := unix.ParseDirent(buffer[:n], -1, nil)
 		for _, name := range found {
-			if len(names) == mostEntries {
+			if len(names) == most {
 				return names, true, nil
 			}
 			names = append(names, strings.Clone(name))

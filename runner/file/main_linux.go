@@ -32,7 +32,11 @@ func Main(args []string) int {
 
 // Do carries an order out.
 func Do(o Order, content *os.File) Result {
-	p, err := openPlace(o.Base)
+	open := openPlace
+	if o.Follow {
+		open = openRoot
+	}
+	p, err := open(o.Base)
 	if err != nil {
 		return Result{Fault: faultOf(err, -1)}
 	}
@@ -40,11 +44,17 @@ func Do(o Order, content *os.File) Result {
 	result, err := p.do(o, content)
 	if err != nil {
 		result.Fault = faultOf(err, p.fd)
+		if p.follow && result.Fault.Code == Link {
+			result.Fault.Message = "a link in the path leads to itself, or is one of the kernel's own, which are never followed"
+		}
 	}
 	return result
 }
 
 func (p *place) do(o Order, content *os.File) (Result, error) {
+	if p.follow {
+		return p.doFollowed(o, content)
+	}
 	switch o.Operation {
 	case Read:
 		return p.read(o, content)
@@ -61,5 +71,9 @@ func (p *place) do(o Order, content *os.File) (Result, error) {
 	case Gather:
 		return p.gather(o, content)
 	}
+	return p.unknown(o)
+}
+
+func (p *place) unknown(o Order) (Result, error) {
 	return Result{}, fmt.Errorf("file: operation %q", o.Operation)
 }

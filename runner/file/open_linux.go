@@ -61,7 +61,7 @@ func (e *entry) regular(flags int) (int, unix.Stat_t, error) {
 		err = e.place.here(fd)
 	}
 	// A hard link to another's file would be a second name for what its owner keeps elsewhere. The sandbox's own it could read anyway.
-	if err == nil && stat.Nlink > 1 && int(stat.Uid) != os.Geteuid() {
+	if err == nil && !e.place.follow && stat.Nlink > 1 && int(stat.Uid) != os.Geteuid() {
 		err = hardLink(&stat)
 	}
 	return fd, stat, err

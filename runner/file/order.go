@@ -19,6 +19,24 @@ const (
 	Gather = "gather"
 )
 
+// The operations of orders that follow links.
+const (
+	// Make makes a directory, and those above it; one that is there stays as it is.
+	Make = "make"
+	// Remove takes a directory away with all that is in it. It is fine when there is none.
+	Remove = "remove"
+	// Move gives another name that nothing has yet.
+	Move = "move"
+	// Own changes mode, owner and group, of those that are given.
+	Own = "own"
+	// Tree lists what lies beneath a directory, so many levels deep.
+	Tree = "tree"
+	// Search lists the regular files beneath a directory whose own name matches a pattern.
+	Search = "search"
+	// Replace replaces a text in a file; both come as content, the old one first.
+	Replace = "replace"
+)
+
 // Descriptor is the number of the one that content goes through; only read, write and gather have it.
 const Descriptor = 3
 
@@ -36,6 +54,29 @@ type Order struct {
 	Limit int64 `json:"limit"`
 	// Range is the part that read is for.
 	Range Range `json:"range,omitzero"`
+
+	// Follow has the path, which is absolute then, mean what it means to a command; Base is empty.
+	Follow bool `json:"follow,omitzero"`
+	// To is where move moves it, absolute too.
+	To string `json:"to,omitempty"`
+	// Depth is how many levels a tree lists: 1 is the directory's own entries.
+	Depth int `json:"depth,omitzero"`
+	// Pattern is a search's, as path.Match has them.
+	Pattern string `json:"pattern,omitempty"`
+	// Owner and Group are names of the sandbox's, or numbers; write, make and own give them.
+	Owner string `json:"owner,omitempty"`
+	Group string `json:"group,omitempty"`
+	// Lines are those that read is for; whole lines with what ends them.
+	Lines Lines `json:"lines,omitzero"`
+	// OldBytes is how much of a replace's content is the text that it looks for.
+	OldBytes int64 `json:"oldBytes,omitzero"`
+}
+
+// Lines are some lines of a file: from First on, 1-based, and Count of them, all when it is negative.
+type Lines struct {
+	Given bool  `json:"given,omitzero"`
+	First int64 `json:"first,omitzero"`
+	Count int64 `json:"count,omitzero"`
 }
 
 // defaultMode is a new file's.
@@ -78,8 +119,12 @@ type Result struct {
 	Entries   []Info `json:"entries,omitempty"`
 	Truncated bool   `json:"truncated,omitzero"`
 	// Sent are the entries, by index, whose content a gather has sent, in that order.
-	Sent  []int  `json:"sent,omitempty"`
-	Fault *Fault `json:"fault,omitzero"`
+	Sent []int `json:"sent,omitempty"`
+	// Found is what stat, tree and search of an order that follows links have found; Truncated is about them as well.
+	Found []Found `json:"found,omitempty"`
+	// Replaced is how often a replace found its text.
+	Replaced int64  `json:"replaced,omitzero"`
+	Fault    *Fault `json:"fault,omitzero"`
 }
 
 // Info is what a file is, by lstat(2).
@@ -92,6 +137,14 @@ type Info struct {
 	// Mode are the permission bits in octal: "0644".
 	Mode       string    `json:"mode"`
 	ModifiedAt time.Time `json:"modifiedAt"`
+}
+
+// Found is what a file is, as orders that follow links are told. The owners are names, or the number where there is none.
+type Found struct {
+	Info
+	CreatedAt time.Time `json:"createdAt"`
+	Owner     string    `json:"owner"`
+	Group     string    `json:"group"`
 }
 
 // The kinds.

@@ -19,12 +19,20 @@ func (p *place) read(o Order, out io.Writer) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return e.read(o, out)
+}
+
+// read is the rest of it, once the file has been found.
+func (e *entry) read(o Order, out io.Writer) (Result, error) {
 	fd, stat, err := e.regular(unix.O_RDONLY)
 	if err != nil {
 		return Result{}, err
 	}
 	info := infoOf(&stat)
 	offset, length, part, err := o.Range.resolve(stat.Size)
+	if o.Lines.Given {
+		offset, length, err = o.Lines.resolve(fd, stat.Size)
+	}
 	if err != nil {
 		return Result{Info: &info}, err
 	}

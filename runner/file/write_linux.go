@@ -25,6 +25,15 @@ func (p *place) write(o Order, in io.Reader) (Result, error) {
 	if err := p.here(e.parent); err != nil {
 		return Result{}, err
 	}
+	return e.write(o, in)
+}
+
+// write is the rest of it, once the directory has been found.
+func (e *entry) write(o Order, in io.Reader) (Result, error) {
+	uid, gid, err := e.place.ids(o)
+	if err != nil {
+		return Result{}, err
+	}
 	mode, created, err := e.modeOf(o.Mode)
 	if err != nil {
 		return Result{}, err
@@ -38,7 +47,7 @@ func (p *place) write(o Order, in io.Reader) (Result, error) {
 	if err != nil {
 		return Result{Bytes: written}, faultOf(err, e.parent)
 	}
-	if err := errors.Join(unix.Fchmod(t.fd, mode), unix.Fsync(t.fd)); err != nil {
+	if err := t.finish(mode, uid, gid); err != nil {
 		return Result{}, faultOf(err, e.parent)
 	}
 	if err := t.become(e.name); err != nil {
@@ -111,6 +120,16 @@ func randomName() (string, error) {
 	return fmt.Sprintf(".sandboxd-%x", random), err
 }
 
+// finish gives it owner and mode, in this order: a change of owner takes bits of the mode away.
+func (t *temporary) finish(mode uint32, uid, gid int) error {
+	if uid >= 0 || gid >= 0 {
+		if err := unix.Fchown(t.fd, uid, gid); err != nil {
+			return err
+		}
+	}
+	return errors.Join(unix.Fchmod(t.fd, mode), unix.Fsync(t.fd))
+}
+
 // become gives the file a name in the place of whatever has it. link(2) doesn't replace, so that a file without a name gets a random one first.
 func (t *temporary) become(name string) error {
 	if t.name == "" {
@@ -144,6 +163,9 @@ func (e *entry) confirm(fd int) (*Info, error) {
 		return nil, err
 	}
 	info := infoOf(&ours)
+	if e.place.follow { // a command that has written a file doesn't ask either who came after it
+		return &info, nil
+	}
 	now, err := e.stat()
 	if err != nil || now.Ino != ours.Ino || now.Dev != ours.Dev {
 		return &info, &Fault{Code: Changed, Message: "the file was written, and another program has replaced or removed it since"}
