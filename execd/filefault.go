@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json/v2"
 	"fmt"
+	"net/http"
 
 	"github.com/sandboxd/sandboxd/runner/file"
 )
@@ -16,8 +17,14 @@ var fileCodes = map[file.Code]string{
 	file.Incomplete: "INCOMPLETE",
 }
 
+// followedCodes are faults of orders that only façades give.
+var followedCodes = map[file.Code]string{file.Exists: "EXISTS", file.BadOwner: "OWNER", file.BadPattern: "PATTERN"}
+
 // fileFault is the answer to a fault.
 func fileFault(f *file.Fault) *Error {
+	if code, known := followedCodes[f.Code]; known {
+		return &Error{Code: code, Message: f.Message, Field: "path", Kind: f.Kind, status: http.StatusBadRequest}
+	}
 	code, known := fileCodes[f.Code]
 	if !known {
 		return errorOf("INTERNAL", f.Message)

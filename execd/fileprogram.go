@@ -3,6 +3,7 @@ package execd
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -14,24 +15,14 @@ import (
 
 // fileProgram is our own binary in the mode "file": the daemon itself touches no name in a sandbox.
 func fileProgram(f policy.File, box enforcer.SandboxPlan, limits policy.Limits, t *transfer) (*program, error) {
-	base, path, err := filePlace(box.Root, f.Absolute())
+	order, err := fileOrder(f, box, limits, t)
 	if err != nil {
 		return nil, err
-	}
-	order := file.Order{Operation: string(f.Operation), Base: base, Path: path, Mode: -1, Parents: f.Parents, Limit: limits.FileBytes, Range: t.part}
-	if f.Mode != nil {
-		order.Mode = int(*f.Mode)
-	}
-	switch {
-	case t.gather:
-		order.Operation = file.Gather
-	case f.Operation == policy.FileList:
-		order.Limit = limits.OutputBytes
 	}
 	made := &program{}
 	made.Argv, made.Cwd, made.Own = []string{runner.Name, "file", order.Argument()}, "/", true
 	made.Env = []string{"GOMAXPROCS=1"} // its threads count against the sandbox's processes
-	if f.Operation != policy.FileRead && f.Operation != policy.FileWrite {
+	if !slices.Contains([]string{file.Read, file.Gather, file.Write, file.Replace}, order.Operation) {
 		return made, nil
 	}
 	read, write, err := os.Pipe()
@@ -45,6 +36,30 @@ func fileProgram(f policy.File, box enforcer.SandboxPlan, limits policy.Limits, 
 	t.limit = limits.FileBytes
 	made.extra, made.Extra = []*os.File{theirs}, 1
 	return made, nil
+}
+
+// fileOrder is what the child is told. A façade has said it whole, but for its limit.
+func fileOrder(f policy.File, box enforcer.SandboxPlan, limits policy.Limits, t *transfer) (file.Order, error) {
+	var order file.Order
+	if t.order != nil {
+		order = *t.order
+	} else {
+		base, path, err := filePlace(box.Root, f.Absolute())
+		if err != nil {
+			return order, err
+		}
+		order = file.Order{Operation: string(f.Operation), Base: base, Path: path, Mode: -1, Parents: f.Parents, Range: t.part}
+		if f.Mode != nil {
+			order.Mode = int(*f.Mode)
+		}
+		if t.gather {
+			order.Operation = file.Gather
+		}
+	}
+	if order.Limit = limits.FileBytes; f.Operation == policy.FileList && order.Operation != file.Gather {
+		order.Limit = limits.OutputBytes
+	}
+	return order, nil
 }
 
 // filePlace finds the mount that holds a path, from the plan of the sandbox, and the path beneath it. A mount's root stays where it is, whatever

@@ -20,6 +20,8 @@ type transfer struct {
 	operation policy.FileOperation
 	// part is what is asked for of a read.
 	part file.Range
+	// order is what the child is told where a façade has said it.
+	order *file.Order
 	// body is a write's content, and interrupt ends a read of it that waits for the client.
 	body      io.Reader
 	interrupt func()

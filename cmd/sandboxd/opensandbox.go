@@ -30,6 +30,7 @@ func (o *opensandboxFlags) register(f *flagSet) {
 	f.Var((*size)(&o.config.MemoryBytes), "opensandbox-memory", "most memory that a sandbox may ask for, in `bytes`")
 	f.Float64Var(&o.config.CPU, "opensandbox-cpu", o.config.CPU, "most `cores` that a sandbox may ask for")
 	f.Var((*size)(&o.config.LogBytes), "opensandbox-log-bytes", "output of a background command that is kept for its logs, in `bytes`")
+	f.Var((*size)(&o.config.FileBytes), "opensandbox-file-bytes", "largest file that OpenSandbox's clients may upload or download at once, in `bytes`; policy bounds it too")
 }
 
 // How much runs at once where the clients are OpenSandbox's, unless a flag says otherwise: a sandbox runs many commands beside each other, and each that

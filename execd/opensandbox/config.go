@@ -27,6 +27,8 @@ type Config struct {
 	CommandsKept int
 	// SessionsKept is how many sessions a sandbox may have, of each kind.
 	SessionsKept int
+	// FileBytes is the largest file that may be uploaded, and the most that a download gives at once; policy bounds it too.
+	FileBytes int64
 	// BodyBytes bounds a request's body but for uploads, BodyTimeout its arrival; WriteTimeout bounds an answer that isn't a stream.
 	BodyBytes    int64
 	BodyTimeout  time.Duration
@@ -40,7 +42,7 @@ type Config struct {
 // DefaultConfig keeps its state in dir.
 func DefaultConfig(dir string) Config {
 	return Config{
-		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024, SessionsKept: 256,
+		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024, SessionsKept: 256, FileBytes: 8 << 30,
 		BodyBytes: 8 << 20, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, StallTimeout: 10 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -63,6 +65,7 @@ func (c Config) Validate() error {
 	check(0 <= c.LogBytes && c.LogBytes <= 1<<40, "LogBytes", "0..1 TiB", c.LogBytes)
 	check(1 <= c.CommandsKept && c.CommandsKept <= 1<<20, "CommandsKept", "1..1048576", c.CommandsKept)
 	check(1 <= c.SessionsKept && c.SessionsKept <= 1<<16, "SessionsKept", "1..65536", c.SessionsKept)
+	check(1 <= c.FileBytes && c.FileBytes <= 1<<34, "FileBytes", "1 B..16 GiB", c.FileBytes)
 	check(1<<10 <= c.BodyBytes && c.BodyBytes <= 1<<30, "BodyBytes", "1 KiB..1 GiB", c.BodyBytes)
 	check(c.BodyTimeout >= time.Millisecond, "BodyTimeout", "1ms or more", c.BodyTimeout)
 	check(c.WriteTimeout >= time.Millisecond, "WriteTimeout", "1ms or more", c.WriteTimeout)

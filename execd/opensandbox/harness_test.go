@@ -104,6 +104,12 @@ type server struct {
 // serve starts one with its state in a directory of its own, or in one that another had.
 func serve(t testing.TB, state string) *server {
 	t.Helper()
+	return serveWith(t, state, func(*execd.Config, *Config) {})
+}
+
+// serveWith is serve with something else in the configurations.
+func serveWith(t testing.TB, state string, configure func(*execd.Config, *Config)) *server {
+	t.Helper()
 	kerneltest.Require(t, kerneltest.Root)
 	if err := build(); err != nil {
 		t.Fatal(err)
@@ -127,6 +133,7 @@ func serve(t testing.TB, state string) *server {
 	if o.Keys, err = ReadKeys(keys); err != nil {
 		t.Fatal(err)
 	}
+	configure(&c, &o)
 	service, err := execd.New(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
