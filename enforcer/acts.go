@@ -53,10 +53,9 @@ func commonActs(p Plan) []Act {
 	if p.Attached { // the file system isn't of our making
 		return attachedActs(p)
 	}
-	acts := rootActs(p)
+	acts := slices.Concat(rootActs(p), ownPlacesActs(p))
 	acts = append(acts, []Act{
 		{Name: "root.create in /dev", Want: []string{"EROFS"}},
-		{Name: "root.map executable from /dev/shm", Want: []string{"EPERM"}},
 		{Name: "proc.write core_pattern", Want: []string{"EACCES", "EROFS"}},
 		// hidepid shows nothing of a process that one may not trace.
 		{Name: "proc.launcher's memory", Want: []string{"ENOENT", "EACCES", "EPERM"}},
@@ -78,9 +77,37 @@ func commonActs(p Plan) []Act {
 	return acts
 }
 
+// ownPlacesActs are those on the directories of a sandbox that take files. A plan that reads only makes none there: open(2) is Landlock's to refuse
+// then, and the file that mmap(2) would be refused for noexec can't come to be.
+func ownPlacesActs(p Plan) []Act {
+	var acts []Act
+	for _, rule := range p.Landlock.Paths {
+		if !slices.Contains(ownPlaces, rule.Path) || rule.Access&unix.LANDLOCK_ACCESS_FS_MAKE_REG != 0 {
+			continue
+		}
+		acts = append(acts, Act{Name: "landlock.create in " + rule.Path, Want: []string{"EACCES"}})
+		if rule.Path == workPlace {
+			acts = append(acts, Act{Name: "landlock.nameless file in " + workPlace, Want: []string{"EACCES"}})
+		}
+	}
+	readOnly := slices.ContainsFunc(acts, func(a Act) bool { return a.Name == "landlock.create in "+sharedMemory })
+	if !readOnly && !p.Attached { // there noexec is the runtime's to give or not
+		acts = append(acts, Act{Name: "root.map executable from " + sharedMemory, Want: []string{"EPERM"}})
+	}
+	return acts
+}
+
+// The directories of a sandbox that take files.
+const (
+	workPlace    = "/work"
+	sharedMemory = "/dev/shm"
+)
+
+var ownPlaces = []string{sharedMemory, "/tmp", workPlace}
+
 // attachedActs are what commonActs are, in a root that somebody else made.
 func attachedActs(p Plan) []Act {
-	acts := []Act{
+	acts := append(ownPlacesActs(p), []Act{
 		{Name: "proc.write core_pattern", Want: []string{"EACCES", "EROFS", "ENOENT"}},
 		// Of the same uid as who tries it: that it can't be traced is all that keeps it closed.
 		{Name: "proc.worker's memory", Want: []string{"EACCES", "EPERM"}},
@@ -91,7 +118,7 @@ func attachedActs(p Plan) []Act {
 		{Name: "identity.groups", Want: []string{"EPERM"}},
 		{Name: "capabilities.raise", Want: []string{"EPERM"}},
 		{Name: "no_new_privs.clear", Want: []string{"EINVAL"}},
-	}
+	}...)
 	if slices.ContainsFunc(p.RLimits, func(l RLimit) bool { return l.Resource == unix.RLIMIT_NOFILE && l.Value >= 0 }) {
 		acts = append(acts, Act{Name: "rlimit.nofile raise", Want: []string{"EPERM"}})
 	}

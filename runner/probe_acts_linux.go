@@ -60,6 +60,10 @@ var probeActs = map[string]func() error{
 	"landlock.make_char in /tmp":        func() error { return device(unix.S_IFCHR, nullDevice) },
 	"landlock.make_block in /tmp":       func() error { return device(unix.S_IFBLK, loopDevice) },
 	"landlock.refer":                    func() error { return made(unix.Link(probeSubfile, probeNew), unix.Unlink) },
+	"landlock.create in /tmp":           func() error { return touches("/tmp") },
+	"landlock.create in /work":          func() error { return touches("/work") },
+	"landlock.create in /dev/shm":       func() error { return touches("/dev/shm") },
+	"landlock.nameless file in /work":   func() error { return opened("/work", unix.O_TMPFILE|unix.O_RDWR) },
 	"landlock.net.bind":                 func() error { return onSocket(unix.AF_INET, unix.Bind, &unix.SockaddrInet4{Addr: loopback4}) },
 	"landlock.net.bind6":                func() error { return onSocket(unix.AF_INET6, unix.Bind, &unix.SockaddrInet6{Addr: loopback6}) },
 	"landlock.net.connect": func() error {
@@ -89,6 +93,16 @@ func made(err error, remove func(string) error) error {
 
 func creates(path string) error {
 	err := opened(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	if err == nil {
+		_ = unix.Unlink(path) // that it could be made is what is told
+	}
+	return err
+}
+
+// touches makes a file in a directory that others may have files in, or opens the one of that name for writing.
+func touches(dir string) error {
+	path := dir + "/" + Name + "-probe"
+	err := opened(path, unix.O_WRONLY|unix.O_CREAT)
 	if err == nil {
 		_ = unix.Unlink(path) // that it could be made is what is told
 	}

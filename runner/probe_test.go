@@ -121,6 +121,66 @@ func TestProbesHold(t *testing.T) {
 	})
 }
 
+// A plan that reads only refuses to make files where others of the sandbox may, and has no act that takes one; under the plan that lets them be made those
+// acts aren't refused, so that they tell of this.
+func TestProbesHoldReadingOnly(t *testing.T) {
+	s := startSandbox(t, testConfig(t))
+	writing := probePlan(t, s)
+	plan, err := writing.ReadingOnly()
+	if err != nil {
+		t.Skip(err)
+	}
+	acts := enforcer.Acts(plan, runtime.GOARCH)
+	got, exit := tried(t, s, plan, namesOf(acts))
+	if !exit.Known || exit.Status.ExitStatus() != 0 {
+		t.Errorf("%+v", exit)
+	}
+	for _, row := range enforcer.CheckActs(slices.DeleteFunc(slices.Clone(acts), func(a enforcer.Act) bool { return a.Alone }), got) {
+		if !row.Held {
+			t.Errorf("%s: %s, want %s", row.Control, row.Got, row.Want)
+		}
+	}
+	own := []string{"landlock.create in /dev/shm", "landlock.create in /tmp", "landlock.create in /work", "landlock.nameless file in /work"}
+	names := namesOf(acts)
+	for _, name := range own {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s isn't tried", name)
+		}
+	}
+	if slices.Contains(names, "root.map executable from /dev/shm") {
+		t.Error("a file is mapped that can't be made")
+	}
+	got, _ = tried(t, s, writing, own)
+	for _, name := range own {
+		if got[name] != "let through" {
+			t.Errorf("%s: %s also where files may be made", name, got[name])
+		}
+	}
+}
+
+// A worker's own layer of Landlock refuses no move that the plan lets be made.
+func TestMoves(t *testing.T) {
+	s := startSandbox(t, testConfig(t))
+	if s.config.Host.LandlockABI == 1 {
+		t.Skip("landlock.refer: Linux 5.19")
+	}
+	// mv(1) copies what it may not rename; the number of the inode says which it was.
+	const script = "cd $0 && mkdir a b a/d && echo >a/x && ln a/x b/y && was=$(stat -c %i a/x a/d) && mv a/x b/x && mv a/d b/d && test \"$was\" = \"$(stat -c %i b/x b/d)\""
+	for _, dir := range []string{"/work", "/tmp"} {
+		inv := enforcer.Invocation{Argv: []string{"sh", "-c", script, dir}, Env: []string{"PATH=/usr/bin:/bin"}, Cwd: "/"}
+		c, err := s.Prepare(context.Background(), probePlan(t, s), inv, IO{OutputBytes: 1 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if exit := c.Wait(context.Background()); !exit.Known || exit.Status.ExitStatus() != 0 {
+			t.Errorf("%s: %v %s", dir, exit.Status, exit.Stderr.Data)
+		}
+	}
+}
+
 // weak are the acts that this kernel refuses with the same words where nothing of ours is in force: they say what a program meets, and prove
 // less.
 var weak = []string{

@@ -89,8 +89,12 @@ func enterScope() error {
 }
 
 // signalScope puts this thread into a Landlock domain beyond which its signals, and those of all that it starts, don't reach.
+//
+// Each layer of a domain refuses moves and links from one directory to another unless it grants them, also where it handles no file at all
+// (landlock(7), LANDLOCK_ACCESS_FS_REFER), and an exec's own layer comes on top of this one. So this one grants them everywhere, and the exec's decides.
 func signalScope() error {
-	rules, err := landlock.Ruleset{ABI: scopeABI, Scoped: unix.LANDLOCK_SCOPE_SIGNAL}.Create()
+	rules, err := landlock.Ruleset{ABI: scopeABI, Scoped: unix.LANDLOCK_SCOPE_SIGNAL, HandledFS: unix.LANDLOCK_ACCESS_FS_REFER,
+		Paths: []landlock.PathRule{{Path: "/", Access: unix.LANDLOCK_ACCESS_FS_REFER}}}.Create()
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,9 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == restrictedName {
 		restricted(os.Args[1])
 	}
+	if os.Args[0] == moverName {
+		mover(os.Args[1], os.Args[2])
+	}
 	os.Exit(m.Run())
 }
 

@@ -40,6 +40,7 @@ var (
 		return ""
 	}}
 	signalScope = mechanism("landlock.scope")
+	refer       = mechanism("landlock.refer")
 	python      = feature{"python", func(*fixture) string {
 		if _, err := os.Stat("/usr/bin/python3"); err != nil {
 			return "no /usr/bin/python3"

@@ -70,4 +70,27 @@ var fileRows = []row{
 		link SHOW/writable               → EXDEV or EACCES or EROFS
 		link SHOW/secret                 → EXDEV or EACCES or EROFS
 		link /usr/bin/env                → EXDEV or EACCES or EROFS`, readBack: "landlock.fs"},
+	{id: "F11", what: "moves and links between directories that can both be written", needs: []feature{refer}, try: `
+		mkdir /work/a                    → done
+		mkdir /work/b                    → done
+		mkdir /work/a/d                  → done
+		write /work/a/x                  → done
+		move /work/a/x /work/b/x         → done
+		link-as /work/b/x /work/a/y      → done
+		move /work/a/d /work/b/d         → done
+		exchange /work/a/y /work/b/d     → done
+		write /tmp/x                     → done
+		mkdir /tmp/a                     → done
+		move /tmp/x /tmp/a/x             → done`, readBack: "landlock.fs"},
+	{id: "F11", what: "nothing is moved or linked out of what is only read, or into it", try: `
+		write /work/x                    → done
+		move /work/x /usr/x              → EXDEV or EACCES or EROFS
+		move /work/x SHOW/x              → EXDEV or EACCES or EROFS
+		move SHOW/writable /work/y       → EXDEV or EACCES or EROFS
+		move SHOW/writable SHOW/y        → EACCES or EROFS
+		exchange SHOW/writable /work/x   → EXDEV or EACCES or EROFS
+		move /work/x /.sandboxd-probe.d/x → EXDEV or EACCES or ENOENT
+		move /.sandboxd-probe.d/file /work/y → EXDEV or EACCES or ENOENT
+		move /.sandboxd-probe.d/dir/file /.sandboxd-probe.d/y → EXDEV or EACCES or ENOENT
+		link-as /.sandboxd-probe.d/dir/file /.sandboxd-probe.d/y → EXDEV or EACCES or ENOENT`, readBack: "landlock.fs root"},
 }

@@ -34,6 +34,13 @@ var fileActs = []act{
 	{"link", "PATH", "make a hard link to a file, as /work/link", func(args []string) error {
 		return onPath(args, func(path string) error { return unix.Link(path, "/work/link") })
 	}},
+	{"move", "FROM TO", "rename(2)", func(args []string) error { return between(args, unix.Rename) }},
+	{"link-as", "FROM TO", "link(2)", func(args []string) error { return between(args, unix.Link) }},
+	{"exchange", "FROM TO", "let two names change places", func(args []string) error {
+		return between(args, func(from, to string) error {
+			return unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE)
+		})
+	}},
 	{"execute", "PATH", "start a program", func(args []string) error {
 		return onPath(args, func(path string) error { return execute(path, path) })
 	}},
@@ -75,6 +82,13 @@ var fileActs = []act{
 	{"memfd", "", "write a program to memory and execute it", func([]string) error {
 		return executeFromMemory()
 	}},
+}
+
+func between(args []string, do func(from, to string) error) error {
+	if len(args) != 2 {
+		return errors.New("want FROM and TO")
+	}
+	return do(args[0], args[1])
 }
 
 func onPath(args []string, do func(path string) error) error {
