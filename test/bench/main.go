@@ -54,7 +54,7 @@ func main() {
 	}
 	rounds := flag.Int("rounds", 400, "execs of each kind")
 	quick := flag.Bool("quick", false, "a tenth of everything: does it run at all")
-	only := flag.String("only", "", "exec, parts, python, kill, memory, long or network: that part alone")
+	only := flag.String("only", "", "exec, parts, python, kill, memory, long, network or opensandbox: that part alone")
 	profile := flag.String("cpuprofile", "", "write this process's CPU profile (the daemon's side of the exec rows) to a file")
 	flag.Parse()
 	if *quick {
@@ -109,7 +109,7 @@ func run(rounds int, quick bool, only string) error {
 		name    string
 		measure func(*bench) error
 	}{
-		{"exec", execs}, {"parts", parts}, {"python", python}, {"kill", kill}, {"memory", memoryRows(quick)}, {"long", long}, {"network", network},
+		{"exec", execs}, {"parts", parts}, {"python", python}, {"kill", kill}, {"memory", memoryRows(quick)}, {"long", long}, {"network", network}, {"opensandbox", opensandbox(quick)},
 	} {
 		if only != "" && only != part.name {
 			continue
