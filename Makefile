@@ -30,6 +30,7 @@ STAGES += test-python
 STAGES += test-imports
 STAGES += test-user
 STAGES += test-datarobot
+STAGES += test-agentsandbox
 STAGES += test-chart
 STAGES += test-together
 .PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
@@ -86,6 +87,10 @@ test-user: build-probes
 # DataRobot's own client, unmodified, against the daemon as it is installed; with the conformance material there, it fails rather than leave something out.
 test-datarobot: build
 	@test/datarobot.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
+
+# agent-sandbox's own client and router, unmodified, in the same way.
+test-agentsandbox: build
+	@test/agentsandbox.sh $(BIN)
 
 # The Helm chart, and what a real API server would say of what it renders.
 test-chart: build

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/sandboxd/sandboxd/enforcer"
@@ -17,8 +18,10 @@ import (
 // The walk has one arrow a line. Each hands on one value; whatever goes wrong on one is a no: nothing is started, or what runs is killed, and
 // the record and the reply say so.
 func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply Reply) {
-	if o.Aside != nil {
-		defer o.Aside.Close() // the child has its own
+	for _, theirs := range []*os.File{o.Aside, o.Stdin} {
+		if theirs != nil {
+			defer theirs.Close() // the child has its own
+		}
 	}
 	if s.config.Attach.on() && r.Sandbox == "" { // there is one, and it is whose network is meant
 		r.Sandbox = s.sandboxes.sharedID()
@@ -146,7 +149,7 @@ func (w *walk) prepare() (err error) {
 		w.box.used = true
 	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
-		Stdin: w.program.stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
+		Stdin: w.program.stdin, Input: w.options.Stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil, Unkept: w.options.Unkept, Leave: w.request.Command.LeaveChildren && w.box.kept,
 	})
 	w.left = errors.Is(err, runner.ErrLeft)

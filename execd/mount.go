@@ -10,11 +10,26 @@ import (
 
 // Mount gives the requests of a listener to another handler than the API's: to that of a façade, which speaks another protocol. The connections are
 // bounded, timed and ended like all others. Who asks is the handler's to find out, by [CallerOf].
-func Mount(l net.Listener, h http.Handler) net.Listener { return &mounted{l, h} }
+func Mount(l net.Listener, h http.Handler) net.Listener { return &mounted{Listener: l, handler: h} }
+
+// MountHTTP2 is [Mount] for a protocol that has HTTP/2 without TLS besides, as gRPC does in a pod.
+func MountHTTP2(l net.Listener, h http.Handler) net.Listener {
+	return &mounted{Listener: l, handler: h, http2: true}
+}
 
 type mounted struct {
 	net.Listener
 	handler http.Handler
+	http2   bool
+}
+
+// speaksHTTP2 says of a listener that HTTP/2 is spoken there.
+func speaksHTTP2(l net.Listener) bool {
+	if bounded, ok := l.(*boundedListener); ok {
+		l = bounded.Listener
+	}
+	m, ok := l.(*mounted)
+	return ok && m.http2
 }
 
 func (m *mounted) onRefused(refused func(policy.Caller, string)) {

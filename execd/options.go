@@ -28,6 +28,9 @@ type Options struct {
 	Accepted func(id string, sequence int64)
 	// Aside is one more descriptor of an exec's program, its 3, by which a shell hands over what it leaves to the next; Exec closes it. nil: none.
 	Aside *os.File
+	// Stdin is the read end of a pipe that an exec's program reads in place of its request's stdin, and that somebody goes on writing to; Exec closes it.
+	// nil: there is none.
+	Stdin *os.File
 	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
 	Interrupt      <-chan struct{}
 	InterruptGrace time.Duration

@@ -174,6 +174,18 @@ func (h *sandboxes) sharedID() string {
 	return h.common.id
 }
 
+// SharedSandbox is the id of the container whose launcher has connected; the error is that of a request while there is none. shared is false where the
+// daemon makes its sandboxes itself.
+func (s *Service) SharedSandbox() (id string, shared bool, err error) {
+	if !s.config.Attach.on() {
+		return "", false, nil
+	}
+	if id = s.sandboxes.sharedID(); id == "" {
+		err = errorOf("NOT_READY", errNoLauncher.Error())
+	}
+	return id, true, err
+}
+
 // closeAll closes every sandbox and waits. The house's life is over by then.
 func (h *sandboxes) closeAll() {
 	h.mu.Lock()

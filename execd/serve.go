@@ -29,7 +29,35 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 		}
 	}
 	crowd := &connections{most: s.config.connections(), busy: s.metrics.busy.Inc}
-	server := &http.Server{
+	server := s.newServer(crowd)
+	// Apart, so that no other listener understands more than it is there for.
+	second := s.newServer(crowd)
+	second.Protocols = new(http.Protocols)
+	second.Protocols.SetHTTP1(true)
+	second.Protocols.SetUnencryptedHTTP2(true)
+	second.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: mostStreams, SendPingTimeout: s.config.IdleTimeout, PingTimeout: s.config.HeaderTimeout}
+	s.chores.Go(s.settle)
+	if !s.config.Attach.on() { // else when there is a launcher
+		s.chores.Go(s.proveStart)
+	}
+	wrong := serveAll(ctx, server, second, crowd.bound(listeners))
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
+	defer cancel()
+	s.beginStop()
+	for _, one := range []*http.Server{second, server} {
+		if err := one.Shutdown(bounded); err != nil && !errors.Is(err, net.ErrClosed) {
+			wrong = append(wrong, err, one.Close())
+		}
+	}
+	return errors.Join(append(wrong, s.Close(bounded))...)
+}
+
+// mostStreams is how many requests may be under way on one connection of HTTP/2.
+const mostStreams = 64
+
+// newServer is a server of HTTP with the bounds of all.
+func (s *Service) newServer(crowd *connections) *http.Server {
+	return &http.Server{
 		ConnState:         crowd.state,
 		Handler:           byListener(s.Handler()),
 		BaseContext:       withMount,
@@ -39,25 +67,17 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 	}
-	s.chores.Go(s.settle)
-	if !s.config.Attach.on() { // else when there is a launcher
-		s.chores.Go(s.proveStart)
-	}
-	wrong := serveAll(ctx, server, crowd.bound(listeners))
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
-	defer cancel()
-	s.beginStop()
-	if err := server.Shutdown(bounded); err != nil && !errors.Is(err, net.ErrClosed) {
-		wrong = append(wrong, err, server.Close())
-	}
-	return errors.Join(append(wrong, s.Close(bounded))...)
 }
 
-// serveAll serves until ctx ends or one listener fails, and has closed all of them when it returns.
-func serveAll(ctx context.Context, server *http.Server, listeners []net.Listener) (wrong []error) {
+// serveAll serves until ctx ends or one listener fails, and has closed all of them when it returns. second has those on which HTTP/2 is spoken too.
+func serveAll(ctx context.Context, server, second *http.Server, listeners []net.Listener) (wrong []error) {
 	served := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { served <- server.Serve(l) }()
+		one := server
+		if speaksHTTP2(l) {
+			one = second
+		}
+		go func() { served <- one.Serve(l) }()
 	}
 	running := len(listeners)
 	select {

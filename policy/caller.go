@@ -8,7 +8,7 @@ type Caller struct {
 	GID int `json:"gid"`
 	// PID is 0 when the peer lives in a PID namespace that the daemon can't see into, or came with a token.
 	PID int `json:"pid"`
-	// Via is how the caller came: "socket", "token", "opensandbox" or "cli".
+	// Via is how the caller came: "socket", "token", "opensandbox", "agent-sandbox" or "cli".
 	Via string `json:"via"`
 	// Name tells those apart who came by keys of one file: that of the key. Empty elsewhere.
 	Name string `json:"name,omitzero"`

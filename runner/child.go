@@ -13,6 +13,8 @@ import (
 type IO struct {
 	// Stdin is what the child reads; then end of file.
 	Stdin []byte
+	// Input is, in place of Stdin, the read end of a pipe that somebody else writes to; it stays the caller's.
+	Input *os.File
 	// OutputBytes is how much of stdout, and of stderr, is kept.
 	OutputBytes int64
 	// OnLimit says what more output than that does: "truncate" (or empty) counts and drops it, "kill" ends the tree.

@@ -155,7 +155,7 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 		return nil, err
 	}
 	var end int
-	if c.stdin, end, err = newFeed(with.Stdin); err != nil {
+	if c.stdin, end, err = newFeed(with.Stdin, with.Input); err != nil {
 		return ends, err
 	}
 	ends = append(ends, end)

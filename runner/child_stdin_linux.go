@@ -14,8 +14,12 @@ type feed struct {
 	done chan struct{}
 }
 
-// newFeed writes what a pipe takes at once, before there is a child. The read end is the caller's.
-func newFeed(data []byte) (*feed, int, error) {
+// newFeed writes what a pipe takes at once, before there is a child; where somebody else writes there is nothing to write. The read end is the caller's.
+func newFeed(data []byte, input *os.File) (*feed, int, error) {
+	if input != nil {
+		read, err := unix.FcntlInt(input.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		return &feed{}, read, os.NewSyscallError("fcntl", err)
+	}
 	read, write, err := pipe()
 	if err != nil {
 		return nil, -1, err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 
 	"github.com/sandboxd/sandboxd/execd"
@@ -69,5 +70,5 @@ func (d *datarobot) open(service *execd.Service) (*facade, error) {
 		opened.Close()
 		return nil, err
 	}
-	return &facade{"DataRobot workloads", execd.Mount(l, opened), opened.Close}, nil
+	return &facade{"DataRobot workloads", []net.Listener{execd.Mount(l, opened)}, opened.Close}, nil
 }

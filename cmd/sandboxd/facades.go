@@ -10,14 +10,16 @@ import (
 
 // facades are the foreign protocols that serve may speak besides its own.
 type facades struct {
-	datarobot   datarobot
-	opensandbox opensandboxFlags
-	metrics     metricsFlags
+	datarobot    datarobot
+	opensandbox  opensandboxFlags
+	agentsandbox agentsandboxFlags
+	metrics      metricsFlags
 }
 
 func (f *facades) register(flags *flagSet) {
 	f.datarobot.register(flags)
 	f.opensandbox.register(flags)
+	f.agentsandbox.register(flags)
 	f.metrics.register(flags)
 }
 
@@ -26,14 +28,14 @@ func (f *facades) configure(flags *flagSet, config *execd.Config) error {
 	if err := f.datarobot.configure(config); err != nil {
 		return err
 	}
-	return errors.Join(f.opensandbox.configure(flags, config), f.metrics.configure())
+	return errors.Join(f.opensandbox.configure(flags, config), f.agentsandbox.configure(config), f.metrics.configure())
 }
 
-// facade answers on a listener of its own.
+// facade answers on listeners of its own.
 type facade struct {
-	protocol string
-	listener net.Listener
-	close    func()
+	protocol  string
+	listeners []net.Listener
+	close     func()
 }
 
 // serveBeside serves the façades' listeners beside the others, and closes the façades when the service has ended. When all are open it says ready.
@@ -50,7 +52,7 @@ func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners 
 		}
 		return errors.Join(err, service.Close())
 	}
-	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open, f.metrics.open} {
+	for _, open := range []func(*execd.Service) (*facade, error){f.datarobot.open, f.opensandbox.open, f.agentsandbox.open, f.metrics.open} {
 		one, err := open(service.service)
 		if err != nil {
 			return giveUp(err)
@@ -58,9 +60,10 @@ func (f *facades) serveBeside(ctx context.Context, service *embedded, listeners 
 		if one == nil {
 			continue
 		}
-		opened, listeners = append(opened, *one), append(listeners, one.listener)
-		address := one.listener.Addr()
-		f.datarobot.config.Logger.Info("listening", "network", address.Network(), "address", address.String(), "protocol", one.protocol)
+		opened, listeners = append(opened, *one), append(listeners, one.listeners...)
+		for _, l := range one.listeners {
+			f.datarobot.config.Logger.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "protocol", one.protocol)
+		}
 	}
 	if err := ready(); err != nil {
 		return giveUp(err)

@@ -46,5 +46,5 @@ func (m *metricsFlags) open(service *execd.Service) (*facade, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &facade{"metrics", execd.Mount(l, service.Numbers()), func() {}}, nil
+	return &facade{"metrics", []net.Listener{execd.Mount(l, service.Numbers())}, func() {}}, nil
 }

@@ -95,5 +95,5 @@ func (o *opensandboxFlags) open(service *execd.Service) (*facade, error) {
 		opened.Close()
 		return nil, err
 	}
-	return &facade{"OpenSandbox", execd.Mount(l, opened), opened.Close}, nil
+	return &facade{"OpenSandbox", []net.Listener{execd.Mount(l, opened)}, opened.Close}, nil
 }
