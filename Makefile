@@ -97,7 +97,7 @@ test-chart: build
 	@test/chart.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
 test-kube: build-probes ## the chart against a real API server and in a real pod, built when not in the cache: half an hour then. Not part of make test
-	@test/kube.sh "$(SANDBOXD_TESTBED)"
+	@test/kube.sh $(BIN) "$(SANDBOXD_TESTBED)"
 	@test/pod.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
 # OpenSandbox's own SDK and Airflow's provider, unmodified, in the same way.

@@ -40,6 +40,7 @@ func (s *Service) routes() []route {
 		{"POST", "/v1/decide", nil, []int{200, 413, 429, 503}, s.postDecide},
 		{"POST", "/v1/verify", []string{"rows"}, []int{200, 404, 409, 413, 429, 503}, s.postVerify},
 		{"GET", "/v1/status", nil, []int{200}, s.getStatus},
+		{"GET", "/v1/audit", auditQuery, []int{200}, s.getAudit},
 		{"POST", "/v1/sandboxes", nil, []int{201, 403, 413, 429, 503}, s.postSandbox},
 		{"GET", "/v1/sandboxes", nil, []int{200}, s.listSandboxes},
 		{"GET", "/v1/sandboxes/{id}", nil, []int{200, 404, 409}, s.getSandbox},

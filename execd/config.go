@@ -3,6 +3,7 @@ package execd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/netip"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/execd/image"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -22,6 +24,13 @@ type Config struct {
 	StateDir string
 	// AuditDir is where the audit log is; empty: the folder "audit" of StateDir.
 	AuditDir string
+	// AuditKeyFile has the private key that signs the log's checkpoints, a file of ours, mode 0600 or 0400; empty: one that is made beside the log.
+	AuditKeyFile string
+	// AuditCopy gets each line of the log once the disk has it; nil: nobody does. A copy that can't be written stops releases as a log that can't.
+	AuditCopy io.Writer
+	// OnRecord hears of each record that the log has, with its number; nil: nobody does. It is called by who recorded, at the same time by several, and must not
+	// wait for anything.
+	OnRecord func(sequence int64, r audit.Record)
 	// AuditSlots is how many logs there may be: a service whose log another process writes takes the next, "audit.2" and so on. 1 for a daemon,
 	// which has the log to itself or doesn't start; more for commands that embed a service and may run at the same time. Each log has its own chain.
 	AuditSlots int
@@ -172,6 +181,7 @@ func (c Config) Validate() error {
 	}
 	absolute("StateDir", c.StateDir, false)
 	absolute("AuditDir", c.AuditDir, true)
+	absolute("AuditKeyFile", c.AuditKeyFile, true)
 	absolute("PolicyDir", c.PolicyDir, true)
 	absolute("ProfileDir", c.ProfileDir, true)
 	absolute("ClaimFile", c.ClaimFile, false)

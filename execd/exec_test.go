@@ -187,7 +187,7 @@ func TestAuditTellsTheWholeStory(t *testing.T) {
 			t.Errorf("a release without its proof: %+v", r)
 		}
 	}
-	want := "start, release, outcome ok, decision denied, decision dry, outcome not_started, stop"
+	want := "start, release, outcome ok, decision denied, decision dry, outcome not_started, stop, checkpoint"
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("the log has\n%s\nwant\n%s", text, want)
 	}

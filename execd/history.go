@@ -14,12 +14,22 @@ import (
 
 // openLog opens the first log that no other process writes.
 func openLog(c Config) (*audit.Log, error) {
+	options := audit.Options{FileBytes: c.AuditFileBytes, Now: c.Now, Sign: true, Copy: c.AuditCopy, Observed: c.OnRecord}
+	if c.AuditKeyFile != "" {
+		data, _, err := ReadSecret(c.AuditKeyFile, 4096)
+		if err != nil {
+			return nil, fmt.Errorf("audit key %s: %w", c.AuditKeyFile, err)
+		}
+		if options.Key, err = audit.ParseKey(string(data)); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.AuditKeyFile, err)
+		}
+	}
 	for slot := 1; ; slot++ {
 		dir := c.auditDir()
 		if slot > 1 {
 			dir += "." + strconv.Itoa(slot)
 		}
-		log, err := audit.Open(dir, audit.Options{FileBytes: c.AuditFileBytes, Now: c.Now})
+		log, err := audit.Open(dir, options)
 		switch {
 		case err == nil:
 			return log, nil

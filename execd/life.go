@@ -8,7 +8,7 @@ import (
 	"github.com/sandboxd/sandboxd/execd/audit"
 )
 
-// Close kills what runs, waits until that is recorded, closes every sandbox and writes the stop record. ctx bounds the wait for the walks.
+// Close kills what runs, waits until that is recorded, closes every sandbox, writes the stop record and seals the log. ctx bounds the wait for the walks.
 func (s *Service) Close(ctx context.Context) error {
 	var err error
 	s.closed.Do(func() { err = s.close(ctx) })
@@ -31,7 +31,7 @@ func (s *Service) close(ctx context.Context) error {
 	defer cancel()
 	if err := s.log.Err(); errors.Is(err, audit.ErrStalled) {
 		wrong = append(wrong, err)
-	} else if _, err := s.log.Append(bounded, audit.Record{Type: audit.TypeStop}); err != nil {
+	} else if _, err := s.log.Note(bounded, audit.Record{Type: audit.TypeStop}); err != nil { // durable with the checkpoint that closing it makes
 		wrong = append(wrong, err)
 	}
 	return errors.Join(append(wrong, s.giveUp())...)

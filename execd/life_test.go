@@ -67,8 +67,8 @@ func TestGracefulStop(t *testing.T) {
 		t.Errorf("the socket is still there: %v", err)
 	}
 	records := readLog(t, c)
-	if last := records[len(records)-1]; last.Type != "stop" {
-		t.Errorf("the last record is %s", last.Type)
+	if last, seal := records[len(records)-2], records[len(records)-1]; last.Type != "stop" || seal.Type != "checkpoint" {
+		t.Errorf("the last records are %s and %s", last.Type, seal.Type)
 	}
 	made := slices.ContainsFunc(records, func(r auditRecord) bool { return r.Sandbox == box.ID && r.Message == "made" })
 	cancelled := slices.ContainsFunc(records, func(r auditRecord) bool { return r.Ending != nil && r.Ending.Outcome == "cancelled" })

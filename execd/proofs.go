@@ -162,6 +162,27 @@ func (p *proofs) failed() []string {
 	return list
 }
 
+// status counts what is known of the plans in use.
+func (p *proofs) status() ProofsStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	status := ProofsStatus{Plans: len(p.used)}
+	for _, used := range p.used {
+		proof, ok := p.known[used.digest]
+		switch {
+		case !ok:
+		case !proof.held():
+			status.Failed++
+		default:
+			status.Held++
+			if status.OldestAt.IsZero() || proof.At.Before(status.OldestAt) {
+				status.OldestAt = proof.At
+			}
+		}
+	}
+	return status
+}
+
 // add takes a proof in, and writes all of them down.
 func (p *proofs) add(digest string, rows []policy.Row) (planProof, error) {
 	proof := planProof{

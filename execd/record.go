@@ -33,7 +33,7 @@ func (w *walk) releaseRecord() auditRecord {
 // release record would have.
 func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
 	if w.sequence != 0 {
-		r := auditRecord{Type: audit.TypeOutcome, Exec: w.id, Sandbox: w.request.Sandbox, Message: reply.Message}
+		r := auditRecord{Type: audit.TypeOutcome, Exec: w.id, Sandbox: w.request.Sandbox, Caller: &w.request.Caller, Message: reply.Message}
 		if reply.Outcome == OutcomeMismatch {
 			r.Verdict = recordedVerdict(w.verdict, w.verdictDigest())
 		}

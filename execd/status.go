@@ -23,6 +23,28 @@ type Status struct {
 	// Interpreters are those that wait for a run.
 	Interpreters InterpretersStatus `json:"interpreters"`
 	Audit        AuditStatus        `json:"audit"`
+	// Launcher is there where one connects.
+	Launcher *LauncherStatus `json:"launcher,omitempty"`
+	Proofs   ProofsStatus    `json:"proofs"`
+}
+
+// LauncherStatus is the launcher that somebody else starts.
+type LauncherStatus struct {
+	Connected bool `json:"connected"`
+	// Sandbox is the one that it is in, empty while it isn't connected.
+	Sandbox string `json:"sandbox,omitempty"`
+	// Socket is where it is waited for, UID whose process it must be.
+	Socket string `json:"socket"`
+	UID    int    `json:"uid"`
+}
+
+// ProofsStatus counts proofs by forbidden acts of the plans that are in use.
+type ProofsStatus struct {
+	Plans  int `json:"plans"`
+	Held   int `json:"held"`
+	Failed int `json:"failed"`
+	// OldestAt is when the oldest of those that hold was made.
+	OldestAt time.Time `json:"oldestAt,omitzero"`
 }
 
 // HostStatus is what this place lets us enforce.
@@ -61,7 +83,13 @@ type InterpretersStatus struct {
 type AuditStatus struct {
 	Directory string `json:"directory"`
 	Sequence  int64  `json:"sequence"`
-	Error     string `json:"error,omitempty"`
+	// Anchored is the record of the last signed checkpoint, 0 before the first, AnchoredAt its time. PublicKey is what checkpoints are verified by. Copied says
+	// that each line goes to another place too.
+	Anchored   int64     `json:"anchored"`
+	AnchoredAt time.Time `json:"anchoredAt,omitzero"`
+	PublicKey  string    `json:"publicKey"`
+	Copied     bool      `json:"copied"`
+	Error      string    `json:"error,omitempty"`
 }
 
 // Status says how the service is.
@@ -76,7 +104,13 @@ func (s *Service) Status() Status {
 		},
 		Requests:  RequestStatus{Running: s.queue.running(), Waiting: s.queue.waiting.Load()},
 		Sandboxes: SandboxesStatus{Ready: ready, Kept: kept, Quarantined: quarantined, Drifted: len(s.sandboxes.alive(hasDrifted))},
-		Audit:     AuditStatus{Directory: s.log.Dir(), Sequence: s.log.Last()},
+		Audit:     AuditStatus{Directory: s.log.Dir(), Sequence: s.log.Last(), PublicKey: s.log.PublicKey(), Copied: s.config.AuditCopy != nil},
+	}
+	status.Audit.Anchored, status.Audit.AnchoredAt = s.log.Anchor()
+	status.Proofs = s.proofs.status()
+	if s.config.Attach.on() {
+		id := s.sandboxes.sharedID()
+		status.Launcher = &LauncherStatus{Connected: id != "", Sandbox: id, Socket: s.config.Attach.Socket, UID: s.config.Attach.UID}
 	}
 	waiting, bytes, trouble := s.interpreters.count()
 	status.Interpreters = InterpretersStatus{Waiting: waiting, MemoryBytes: bytes}

@@ -34,6 +34,17 @@ for values in values/*.yaml; do
 		echo "$values: passes baseline, so that $level says too much"
 		exit 1
 	fi
+	# No token is in any container but the sidecar, and there only where events are asked for.
+	with_token=$(awk '
+		/^        name: / { container = $2 }
+		/^      volumes:/ { container = "" }
+		/name: sandboxd-events, mountPath/ || /mountPath: \/var\/run\/secrets/ { print container }' "$work/rendered.yaml" | sort -u | tr '\n' ' ')
+	wanted=
+	if grep -q 'serviceAccountToken:' "$work/rendered.yaml"; then wanted='sandboxd '; fi
+	if [ "$with_token" != "$wanted" ] || { [ -n "$wanted" ] && ! grep -q '^events:' "$values"; }; then
+		echo "$values: a token is in: ${with_token:-nowhere}; want: ${wanted:-nowhere}"
+		exit 1
+	fi
 	# The bundle as the kubelet would lay it out: it compiles, its tests pass, and what the settings allow contradicts none of its cases.
 	rm -rf "$work/bundle"
 	python3 - "$work/rendered.yaml" "$work/bundle" <<'PYTHON'

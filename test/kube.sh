@@ -2,10 +2,11 @@
 # The chart against a real API server: every file of values is taken by it, server-side, at the Pod Security level that it names and not at the level below;
 # pods that ask for sandboxd get it, and those that claim it without having it are refused, with the reason.
 #
-#   kube.sh TESTBED     TESTBED has kube-apiserver-up.sh, which builds what it starts into the user's cache (some twenty minutes when that is cold)
+#   kube.sh BIN TESTBED     BIN has sandboxd and sandboxd-runner; TESTBED has kube-apiserver-up.sh, which builds what it starts into the user's cache (some twenty minutes when that is cold)
 set -euo pipefail
 
-testbed=${1:?TESTBED}
+sandboxd=$(realpath "${1:?BIN}")/sandboxd
+testbed=${2:?TESTBED}
 chart=$(cd "$(dirname "$0")/../deploy/helm/sandboxd" && pwd)
 bin=${SANDBOXD_TESTBED_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd-testbed}/bin
 
@@ -153,5 +154,69 @@ refuses 'a runner that writes to the launcher' bystander "$(changed 'runner["vol
 refuses 'a runner with the audit log' bystander "$(changed 'runner["volumeMounts"].append({"name": "sandboxd-state", "mountPath": "/s"})')" '"runner" may mount'
 refuses 'the network of the node' at-privileged "$(changed 'spec["hostNetwork"] = True')" 'none of the node'
 refuses 'processes apart' bystander "$(changed 'spec["shareProcessNamespace"] = False')" 'share one PID namespace'
+
+# Events: a daemon that the Role's token is given to, whose denials are Events about a pod; and all else that the token may not.
+namespace events pod-security.kubernetes.io/enforce=baseline
+values=$chart/values/restricted-with-events.yaml
+helm template it "$chart" --namespace events --values "$values" | kubectl apply --server-side -n events -f - >/dev/null
+kubectl apply -n events -f - >/dev/null <<<'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"it"},"spec":{"containers":[{"name":"runner","image":"i"}]}}'
+uid=$(kubectl get pod -n events it -o 'jsonpath={.metadata.uid}')
+mkdir "$work/credentials" "$work/state"
+cat "$(dirname "$KUBECONFIG")/certs/apiserver.crt" >"$work/credentials/ca.crt"
+printf events >"$work/credentials/namespace"
+kubectl create token -n events it-sandboxd --duration 10m >"$work/credentials/token"
+server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
+"$sandboxd" serve --socket "$work/run/sandboxd.sock" --state "$work/state" --claim-file "$work/ids" --first-uid 700000 --uids 64 --pool 0 \
+	--events-pod it --events-pod-uid "$uid" --events-credentials "$work/credentials" --events-server "$server" >"$work/daemon.log" 2>&1 &
+daemon=$!
+trap 'kill "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; "$testbed/kube-apiserver-up.sh" down; rm -rf "$work"' EXIT
+until "$sandboxd" healthz --socket "$work/run/sandboxd.sock" >/dev/null 2>&1; do
+	kill -0 "$daemon" || { cat "$work/daemon.log"; exit 1; }
+	sleep 0.05
+done
+for _ in $(seq 50); do
+	"$sandboxd" exec --socket "$work/run/sandboxd.sock" --stdin none --security-context '{"privileged":true}' -- true >/dev/null 2>&1 && fail 'a privileged exec ran'
+done
+"$sandboxd" exec --socket "$work/run/sandboxd.sock" --stdin none -- true
+events() { kubectl get events.events.k8s.io -n events -o "jsonpath={range .items[*]}{.reason} {.regarding.kind}/{.regarding.name} {.regarding.uid} {.note}{'\n'}{end}"; }
+for _ in $(seq 100); do
+	events | grep -q SandboxDenied && break
+	sleep 0.1
+done
+if events | grep -q "^SandboxDenied Pod/it $uid denied: .*privileged.*(audit record "; then
+	echo "ok  	a denied exec is an Event about the pod: $(events | head -n 1)"
+else
+	fail "a denied exec is no Event: $(events) $(cat "$work/daemon.log")"
+fi
+kubectl get events -n events | grep -q 'SandboxDenied .*pod/it' || fail 'kubectl get events does not show it'
+kill "$daemon" && wait "$daemon"
+count=$(events | wc -l)
+if [ "$count" = 1 ]; then echo 'ok  	fifty denials are one Event'; else fail "$count Events for fifty denials"; fi
+token=$(cat "$work/credentials/token")
+may() { # VERDICT VERB RESOURCE NAMESPACE
+	local got
+	got=$(kubectl --token "$token" auth can-i "$2" "$3" -n "$4" 2>/dev/null || true)
+	if [ "$got" = "$1" ]; then echo "ok  	the token: $2 $3 in $4: $1"; else fail "the token: $2 $3 in $4: $got"; fi
+}
+# The admin's own credentials must not answer for the token.
+kubectl() { "$bin/kubectl" --kubeconfig "$work/kubeconfig" "$@"; }
+sed '/^users:/,/^contexts:/{/^- name: admin/,/user:/d}; s/user: admin/user: nobody/' "$KUBECONFIG" >"$work/kubeconfig"
+may yes create events.events.k8s.io events
+may yes patch events.events.k8s.io events
+for denied in 'get events.events.k8s.io' 'list events.events.k8s.io' 'delete events.events.k8s.io' 'create events' 'get pods' 'create pods' 'create pods/exec' 'get secrets' 'list configmaps' \
+	'create serviceaccounts/token' 'create rolebindings.rbac.authorization.k8s.io'; do
+	# shellcheck disable=SC2086
+	may no $denied events
+done
+may no create events.events.k8s.io default
+for path in /api/v1/namespaces/events/secrets /api/v1/namespaces/events/pods /apis/events.k8s.io/v1/namespaces/events/events /api/v1/nodes; do
+	if kubectl --token "$token" get --raw "$path" >/dev/null 2>"$work/said"; then
+		fail "the token: GET $path"
+	elif grep -qi forbidden "$work/said"; then
+		echo "ok  	the token: GET $path is forbidden"
+	else
+		fail "the token: GET $path: $(cat "$work/said")"
+	fi
+done
 
 exit "$failed"

@@ -42,6 +42,8 @@ func commands() []command {
 		{"profile", "check FILE | list | record --out FILE -- COMMAND | show NAME", "seccomp profiles: check, record, print", profiles, false, (*program).profile},
 		{"image", "import --name NAME PATH | list | remove NAME", "images that sandboxes are made from: bring in, show, remove", imageWords, false, (*program).image},
 		{"verify", "[flags]", "read everything back now, and try forbidden acts", verified, false, (*program).verify},
+		{"audit", "verify | show | tail [flags] [DIR]", "the audit log on files: verify it, show records", auditWords, false, (*program).auditCommand},
+		{"status", "[flags]", "ask a daemon how it is: tier, policy, proofs, log, what is missing", statusWords, false, (*program).status},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
 		{"install", "[flags] DIR", "copy the launcher into a directory, for a runner's container", "", false, (*program).install},
 		{"healthz", "[flags]", "ask a daemon whether it is alive, or ready", "", false, (*program).healthz},
@@ -82,6 +84,10 @@ remove  take a name away, and the image with its last one; status 1 and no
 Exit status: 0 when everything holds, 1 when something doesn't or couldn't be
 read or tried. Embedded it looks at a fresh sandbox, through --socket at the
 daemon, its sandboxes and all that runs in them.
+`
+	statusWords = `
+Exit status: 0 when it is ready, 1 when it isn't or there is none. What keeps it
+from being ready is the second line.
 `
 	verdicts = `
 Exit status: 0 when the request would run, 1 when it would not.
@@ -161,13 +167,13 @@ func (p *program) help(_ context.Context, flags *flagSet, args []string) (int, e
 		p.overview(p.stdout)
 		return 0, nil
 	}
-	for _, c := range slices.Concat(commands(), policyCommands()) {
+	for _, c := range slices.Concat(commands(), policyCommands(), auditCommands()) {
 		if c.name == asked {
 			_, err := c.run(p, context.Background(), newFlagSet(c), []string{"-h"})
 			return 0, err
 		}
 	}
-	if flags.NArg() > 1 && flags.Arg(0) != "policy" {
+	if flags.NArg() > 1 && !slices.Contains([]string{"policy", "audit"}, flags.Arg(0)) {
 		return 0, errors.New("help takes one command")
 	}
 	return 0, fmt.Errorf("unknown command %q%s", asked, hint(asked, commandNames(), "sandboxd help"))

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/execd"
 )
 
@@ -21,6 +23,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		level   slog.Level
 		foreign facades
 		joined  attach
+		told    eventsFlags
 		tuned   = execd.DefaultConfig("/")
 	)
 	socket := flags.String("socket", defaultSocket(p.getenv), "`path` of the socket to listen on")
@@ -29,12 +32,15 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	beyond := flags.Bool("listen-beyond-loopback", false, "let --listen be an address of a network; protecting it, and the token on it, is up to you")
 	foreign.register(flags)
 	joined.register(flags)
+	told.register(flags)
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
 	flags.Var((*prewarms)(&tuned.Prewarm), "prewarm", "`modules:number` of Python interpreters that wait for runs with these modules imported, such as json,pandas:2 or :2; again for more")
 	flags.Var((*images)(&tuned.Images), "image", "`NAME=PATH` of an image that sandboxes may be made from: a root directory, an OCI layout, a saved tar, or host; again for more")
 	flags.BoolVar(&tuned.AllowPull, "allow-pull", false, "let --image name an image of a registry by its digest (NAME=registry.example/app@sha256:…), which is then asked for it")
+	copied := flags.Bool("audit-stdout", false, "print each line of the audit log, once the disk has it, to standard output as well; while that doesn't take it, nothing is released")
+	flags.StringVar(&tuned.AuditKeyFile, "audit-key", "", "`path` of a file of ours, mode 0600, with the private key that signs the audit log's checkpoints (one of its own beside the log unless given)")
 	flags.StringVar(&format, "log", "text", "log format: `text` or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "least severe `level` that is logged: debug, info, warn, error")
 	if err := flags.parse(args); err != nil {
@@ -56,6 +62,17 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 		return 0, err
 	}
 	config.Private = append(config.Private, path)
+	if *copied {
+		if config.AuditCopy, err = ownStdout(); err != nil {
+			return 0, err
+		}
+	}
+	if config.AuditKeyFile != "" {
+		if config.AuditKeyFile, err = filepath.Abs(config.AuditKeyFile); err != nil {
+			return 0, fmt.Errorf("--audit-key: %w", err)
+		}
+		config.Private = append(config.Private, config.AuditKeyFile)
+	}
 	if *token != "" {
 		secret, err := filepath.Abs(*token)
 		if err != nil {
@@ -72,9 +89,13 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if *beyond && *tcp == "" {
 		return 0, errors.New("--listen-beyond-loopback needs --listen")
 	}
-	if err := errors.Join(foreign.configure(flags, &config), joined.configure(&config)); err != nil {
+	if err := errors.Join(foreign.configure(flags, &config), joined.configure(&config), told.configure(p.getenv, &config)); err != nil {
 		return 0, err
 	}
+	if err := told.open(); err != nil {
+		return 1, err
+	}
+	defer told.close()
 	listen := func() ([]net.Listener, error) {
 		socket, err := execd.Listen(path, uids)
 		if err != nil || *tcp == "" {
@@ -118,6 +139,15 @@ func (p *program) logger(format string, level slog.Level) (*slog.Logger, error) 
 		return slog.New(slog.NewJSONHandler(p.stderr, options)), nil
 	}
 	return nil, fmt.Errorf("--log %s: want text or json%s", format, hint(format, []string{"text", "json"}, "sandboxd help serve"))
+}
+
+// ownStdout is standard output by another descriptor: a write to number 1 that nobody reads ends a Go program, and an error is what is wanted.
+func ownStdout() (*os.File, error) {
+	fd, err := unix.FcntlInt(1, unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("--audit-stdout: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "standard output"), nil
 }
 
 func parseUIDs(allow list) ([]int, error) {

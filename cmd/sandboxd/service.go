@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
@@ -58,6 +59,9 @@ func (l *place) configure(p *program, config execd.Config) (execd.Config, error)
 		return execd.Config{}, err
 	}
 	config.StateDir, config.Version = state, buildVersion()
+	if slices.Contains([]string{"none", "off", "-", "stdout"}, l.audit) {
+		return config, fmt.Errorf("--audit %s: there is no running without a log on a disk, since a release waits for it; serve --audit-stdout prints it besides", l.audit)
+	}
 	for _, path := range []struct {
 		flag string
 		from string

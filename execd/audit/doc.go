@@ -12,5 +12,6 @@
 // sync. After any error of a write or a sync nothing can be said about what the disk holds, so the log is broken: every append is refused
 // until [Log.Reopen] has cut the file back to its last durable record.
 //
-// The chain says nothing of a tail that was cut off at a record's end, nor of a log that somebody rewrote whole.
+// The chain says nothing of a tail that was cut off at a record's end, nor of a log that somebody rewrote whole. Checkpoints do ([Checkpoint]): signed notes
+// on the root of a Merkle tree over the lines, made at an interval, where a file ends, and when the log is closed. What is behind the last one is unanchored.
 package audit

@@ -32,6 +32,8 @@ type entry struct {
 	Exec     string    `json:"exec"`
 	Sandbox  string    `json:"sandbox"`
 	Hash     string    `json:"hash"`
+
+	Checkpoint *Checkpoint `json:"checkpoint"`
 }
 
 // encodeRecord gives the members of a record, from the comma to the last value: the part of a line that doesn't depend on its place.

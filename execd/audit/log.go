@@ -14,6 +14,15 @@ import (
 type Options struct {
 	// FileBytes is when a new file begins; 0: 64 MiB.
 	FileBytes int64
+	// Sign has checkpoints made: with Key, or else with one of the directory's own. CheckpointEvery is how long a record may be without one; 0: a minute.
+	Sign            bool
+	Key             *Key
+	CheckpointEvery time.Duration
+	// Copy gets every line once the disk has it, in order and once; nil: nobody does. What can't be copied breaks the log as what can't be written: then no
+	// record is answered for until [Log.Reopen] has copied what is missing.
+	Copy io.Writer
+	// Observed hears of each record of [Log.Append] and [Log.Note] that got its place, from who called it; nil: nobody does.
+	Observed func(sequence int64, r Record)
 	// Now gives the time of a record; nil: time.Now.
 	Now func() time.Time
 
@@ -32,9 +41,9 @@ type file interface {
 var ErrBroken = errors.New("audit: the log is broken")
 
 // ErrStalled says that the disk hasn't answered for some time. It may still: then the log goes on as if nothing had been.
-var ErrStalled = errors.New("audit: the disk doesn't answer")
+var ErrStalled = errors.New("audit: the disk, or who reads the copy, doesn't answer")
 
-// stalled is how long a disk may take before we say so.
+// stalled is how long a disk or a reader may take before we say so.
 const stalled = 5 * time.Second
 
 // ErrClosed says that the log was closed.
@@ -47,6 +56,8 @@ type Log struct {
 	lock    *os.File
 	// unfinished is what Open found: see [Log.Unfinished].
 	unfinished []Unfinished
+	// key signs, nil where nothing is signed.
+	key *Key
 
 	queue chan *request
 	ended chan struct{} // closed when the writer is gone
@@ -55,6 +66,9 @@ type Log struct {
 	closed bool
 	broken error
 	last   int64
+	// anchored is the record of the last checkpoint, 0: none yet.
+	anchored   int64
+	anchoredAt time.Time
 	// busy is since when the writer is at what it was asked; zero: it waits to be asked.
 	busy time.Time
 }
@@ -90,7 +104,11 @@ func (l *Log) add(ctx context.Context, r Record, durable bool) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return l.ask(ctx, &request{members: members, durable: durable, answer: make(chan answer, 1)})
+	sequence, err := l.ask(ctx, &request{members: members, durable: durable, answer: make(chan answer, 1)})
+	if err == nil && l.options.Observed != nil {
+		l.options.Observed(sequence, r)
+	}
+	return sequence, err
 }
 
 // Reopen tries a broken log again: the file is cut back to its last durable record and a record says so. It does nothing to a log that works.
@@ -152,7 +170,22 @@ func (l *Log) Last() int64 {
 	return l.last
 }
 
-// Close writes what was appended before it, and gives the log back for another writer.
+// Anchor is the record of the last signed checkpoint and its time; 0: there is none.
+func (l *Log) Anchor() (sequence int64, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.anchored, l.anchoredAt
+}
+
+// PublicKey is what checkpoints are verified by, empty where nothing is signed.
+func (l *Log) PublicKey() string {
+	if l.key == nil {
+		return ""
+	}
+	return l.key.Public
+}
+
+// Close writes what was appended before it and a last checkpoint, and gives the log back for another writer.
 func (l *Log) Close() error { return l.CloseWithin(context.Background()) }
 
 // CloseWithin is Close for as long as ctx lasts. After that, whether all is written is unknown, and the lock is kept, since the writer may still
@@ -177,5 +210,8 @@ func (l *Log) CloseWithin(ctx context.Context) error {
 	if !first {
 		return nil
 	}
-	return l.lock.Close()
+	l.mu.Lock()
+	broken := l.broken
+	l.mu.Unlock()
+	return errors.Join(broken, l.lock.Close())
 }

@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
 )
 
 // Unfinished is an exec that was released and has no outcome.
@@ -31,7 +34,10 @@ func Open(dir string, o Options) (*Log, error) {
 		queue: make(chan *request, maxBatch), ended: make(chan struct{}),
 	}
 	w := &writer{log: l}
-	if err := w.start(); err != nil {
+	if l.key, err = o.key(dir); err == nil {
+		err = w.start()
+	}
+	if err != nil {
 		if w.file != nil {
 			w.file.Close()
 		}
@@ -40,6 +46,21 @@ func Open(dir string, o Options) (*Log, error) {
 	}
 	go w.run()
 	return l, nil
+}
+
+// key is what signs in a directory, nil where nothing does.
+func (o Options) key(dir string) (*Key, error) {
+	if !o.Sign {
+		return nil, nil
+	}
+	key := o.Key
+	if key == nil {
+		var err error
+		if key, err = keyOf(dir); err != nil {
+			return nil, err
+		}
+	}
+	return key, key.publish(dir)
 }
 
 // start finds the end of the log and cuts a torn line off it.
@@ -60,6 +81,11 @@ func (w *writer) start() error {
 	}
 	if w.log.unfinished, err = findUnfinished(files); err != nil {
 		return err
+	}
+	if w.log.key != nil {
+		if end.tree, err = w.growTree(files, end.last); err != nil {
+			return err
+		}
 	}
 	w.position, w.durable, w.log.last = end, end, end.last
 	if w.file, err = w.open(end.path); err != nil {
@@ -151,4 +177,52 @@ func findUnfinished(files []logFile) ([]Unfinished, error) {
 	}
 	slices.Reverse(unfinished)
 	return unfinished, nil
+}
+
+// growTree is the tree of all lines: that of the last good checkpoint of ours, and what follows it. Without one it is every line there is.
+func (w *writer) growTree(files []logFile, last int64) (grown tree, err error) {
+	var after []tlog.Hash // of each line, from the last
+	found := false
+	for _, file := range slices.Backward(files) {
+		_, err := scanBack(file.path, func(line []byte) error {
+			after = append(after, tlog.RecordHash(line))
+			e, err := parseLine(line)
+			if err != nil {
+				return fmt.Errorf("%s: %w", file.path, err)
+			}
+			if grown, found = e.anchoredTree(w.log.key.public); !found {
+				return nil
+			}
+			if w.log.anchored == 0 {
+				w.log.anchored, w.log.anchoredAt = e.Sequence, e.Time
+			}
+			return errStop
+		})
+		if found {
+			break
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return grown, err
+		}
+	}
+	for _, leaf := range slices.Backward(after) {
+		grown.addLeaf(leaf)
+	}
+	if grown.size != last {
+		return grown, fmt.Errorf("%d records are here, and the last is %d: some are missing", grown.size, last)
+	}
+	return grown, nil
+}
+
+// anchoredTree is the tree that a checkpoint's record stands for, if it is one that key has signed.
+func (e entry) anchoredTree(key note.Verifier) (tree, bool) {
+	if e.Type != TypeCheckpoint || e.Checkpoint == nil {
+		return tree{}, false
+	}
+	said, err := openCheckpoint(e.Checkpoint.Note, key)
+	if err != nil || said.size != e.Sequence-1 {
+		return tree{}, false
+	}
+	t, ok := treeOf(said.size, e.Checkpoint.Subtrees)
+	return t, ok && t.root() == said.root
 }

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"encoding/json/jsontext"
+	"slices"
 
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -30,7 +31,25 @@ const (
 	TypeRotate      Type = "rotate"      // the first record of a file that goes on after another
 	TypeTorn        Type = "torn"        // the end of the file was cut off since it was no whole record
 	TypeReopen      Type = "reopen"      // the log is written again after an error
+	TypeCheckpoint  Type = "checkpoint"  // a signed checkpoint on all records before it
 )
+
+// Types are all of them.
+func Types() []string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[i] = string(t)
+	}
+	return list
+}
+
+var types = []Type{
+	TypeStart, TypeStop, TypeDecision, TypeRelease, TypePrewarm, TypeMismatch, TypeOutcome, TypeInterrupted, TypeLeft, TypeSandbox, TypeNetwork, TypeEgress, TypeDrift,
+	TypeVerify, TypeReload, TypeRefused, TypeRotate, TypeTorn, TypeReopen, TypeCheckpoint,
+}
+
+// Known says that it is a type of ours.
+func (t Type) Known() bool { return slices.Contains(types, t) }
 
 // Record is one event. Its line in the log has seq, time and prev before these fields, and hash after them. There is no field for an
 // environment value, for input, output or source code: digests and sizes stand for them.
@@ -62,6 +81,8 @@ type Record struct {
 	Daemon *Daemon `json:"daemon,omitempty"`
 	// Seam is set in rotate, torn and reopen records.
 	Seam *Seam `json:"seam,omitempty"`
+	// Checkpoint is set in checkpoint records.
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
 
 // Request describes what was asked without anything that may be secret; [Describe] makes it.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"golang.org/x/mod/sumdb/note"
 )
 
 // maxBatch bounds the records that share one write and one sync.
@@ -26,6 +28,11 @@ type writer struct {
 	buffer  []byte
 	// due is when what was written must be synced; nil while nothing waits for it.
 	due <-chan time.Time
+	// anchorDue is when a checkpoint must be made; nil while there is nothing new to sign.
+	anchorDue <-chan time.Time
+	// uncopied are lines that Copy hasn't got, of which the first surelyUncopied bytes are on the disk.
+	uncopied       []byte
+	surelyUncopied int
 }
 
 // position is a place between two lines of the log.
@@ -35,6 +42,19 @@ type position struct {
 	size int64
 	last int64
 	prev string
+	// tree has all lines before, where checkpoints are made.
+	tree tree
+}
+
+// put appends a record's line to buf and moves behind it.
+func (p *position) put(buf []byte, now time.Time, members []byte, sign bool) []byte {
+	start := len(buf)
+	p.last++
+	buf, p.prev = appendLine(buf, p.last, now, p.prev, members)
+	if sign {
+		p.tree.add(buf[start : len(buf)-1])
+	}
+	return buf
 }
 
 // run takes what is asked until it gets nil.
@@ -44,8 +64,10 @@ func (w *writer) run() {
 		var batch []*request
 		batch, open = w.gather()
 		w.take(batch)
+		w.scheduleAnchor()
 	}
-	w.take(nil) // the last notes
+	w.anchor()  // the seal, whose sync is that of the last notes too
+	w.take(nil) // for those where nothing is signed
 	if w.file != nil {
 		w.file.Close()
 	}
@@ -57,6 +79,9 @@ func (w *writer) gather() (batch []*request, open bool) {
 	select {
 	case r = <-w.log.queue:
 	case <-w.due:
+		return nil, true
+	case <-w.anchorDue:
+		w.anchor()
 		return nil, true
 	}
 	for r != nil {
@@ -143,7 +168,7 @@ func (w *writer) mark(err error) {
 
 // write gives every record of a batch its place and hands the lines to the kernel. A full file ends before a batch, never within one.
 func (w *writer) write(batch []*request, numbers []int64) error {
-	if w.size >= w.log.options.FileBytes {
+	if w.size >= w.log.options.FileBytes && len(batch) > 0 {
 		if err := w.rotate(); err != nil {
 			return err
 		}
@@ -154,8 +179,7 @@ func (w *writer) write(batch []*request, numbers []int64) error {
 		if r.reopen {
 			continue
 		}
-		next.last++
-		w.buffer, next.prev = appendLine(w.buffer, next.last, now, next.prev, r.members)
+		w.buffer = next.put(w.buffer, now, r.members, w.log.key != nil)
 		numbers[i] = next.last
 	}
 	return w.flush(next)
@@ -171,13 +195,16 @@ func (w *writer) flush(next position) error {
 	}
 	next.size += int64(len(w.buffer))
 	w.position = next
+	if w.log.options.Copy != nil {
+		w.uncopied = append(w.uncopied, w.buffer...)
+	}
 	return nil
 }
 
-// sync makes what was written durable.
+// sync makes what was written durable, and copies it then: what the copy has, the log has.
 func (w *writer) sync() error {
 	if w.position == w.durable {
-		return nil
+		return w.copyOut()
 	}
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("fdatasync: %w", err)
@@ -186,12 +213,30 @@ func (w *writer) sync() error {
 	w.log.mu.Lock()
 	w.log.last = w.last
 	w.log.mu.Unlock()
+	w.surelyUncopied = len(w.uncopied)
+	return w.copyOut()
+}
+
+// copyOut hands on what isn't copied. What fails is tried again from the byte where it failed.
+func (w *writer) copyOut() error {
+	if w.surelyUncopied == 0 {
+		return nil
+	}
+	n, err := w.log.options.Copy.Write(w.uncopied[:w.surelyUncopied])
+	w.uncopied = append(w.uncopied[:0], w.uncopied[n:]...)
+	w.surelyUncopied -= n
+	if err != nil {
+		return fmt.Errorf("copy of the log: %w", err)
+	}
 	return nil
 }
 
 // rotate goes on in a new file, whose first record says where the chain comes from. The old file is durable by then.
 func (w *writer) rotate() error {
 	if err := w.sync(); err != nil {
+		return err
+	}
+	if err := w.writeAnchor(); err != nil {
 		return err
 	}
 	old := w.position
@@ -202,7 +247,7 @@ func (w *writer) rotate() error {
 	}
 	w.file.Close()
 	w.file = opened
-	w.position = position{path: path, last: old.last, prev: old.prev}
+	w.position = position{path: path, last: old.last, prev: old.prev, tree: old.tree}
 	return w.own(Record{Type: TypeRotate, Seam: &Seam{File: filepath.Base(old.path), Sequence: old.last}})
 }
 
@@ -212,9 +257,12 @@ func (w *writer) own(r Record) error {
 	if err != nil {
 		return err
 	}
+	return w.ownAt(w.log.options.Now(), members)
+}
+
+func (w *writer) ownAt(now time.Time, members []byte) error {
 	next := w.position
-	next.last++
-	w.buffer, next.prev = appendLine(w.buffer[:0], next.last, w.log.options.Now(), next.prev, members)
+	w.buffer = next.put(w.buffer[:0], now, members, w.log.key != nil)
 	if err := w.flush(next); err != nil {
 		return err
 	}
@@ -251,6 +299,7 @@ func (w *writer) reopen() error {
 		return err
 	}
 	w.file, w.position = opened, w.durable
+	w.uncopied = w.uncopied[:w.surelyUncopied]
 	if err := opened.Truncate(w.durable.size); err != nil {
 		return err
 	}
@@ -274,6 +323,9 @@ func (o Options) withDefaults() Options {
 	if o.FileBytes == 0 {
 		o.FileBytes = 64 << 20
 	}
+	if o.CheckpointEvery == 0 {
+		o.CheckpointEvery = time.Minute
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -281,4 +333,53 @@ func (o Options) withDefaults() Options {
 		o.open = underFault(openFile)
 	}
 	return o
+}
+
+// scheduleAnchor has a checkpoint made in time for what is new.
+func (w *writer) scheduleAnchor() {
+	if w.log.key != nil && w.anchorDue == nil && w.last != w.anchored() && w.broken() == nil {
+		w.anchorDue = time.After(w.log.options.CheckpointEvery)
+	}
+}
+
+func (w *writer) anchored() int64 {
+	w.log.mu.Lock()
+	defer w.log.mu.Unlock()
+	return w.log.anchored
+}
+
+// anchor makes a checkpoint on all that was written, unless the last record is one.
+func (w *writer) anchor() {
+	w.anchorDue = nil
+	if w.broken() != nil {
+		return
+	}
+	w.busy(time.Now())
+	defer w.busy(time.Time{})
+	if err := w.writeAnchor(); err != nil {
+		w.mark(err)
+	}
+}
+
+func (w *writer) writeAnchor() error {
+	if w.log.key == nil || w.last == w.anchored() {
+		return nil
+	}
+	now := w.log.options.Now()
+	said := signed{origin: w.log.key.public.Name(), size: w.tree.size, root: w.tree.root(), at: now}
+	signedNote, err := note.Sign(&note.Note{Text: said.text()}, w.log.key.signer)
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	members, err := encodeRecord(Record{Type: TypeCheckpoint, Checkpoint: &Checkpoint{Note: string(signedNote), Subtrees: w.tree.subtrees()}})
+	if err != nil {
+		return err
+	}
+	if err := w.ownAt(now, members); err != nil {
+		return err
+	}
+	w.log.mu.Lock()
+	w.log.anchored, w.log.anchoredAt = w.last, now
+	w.log.mu.Unlock()
+	return nil
 }

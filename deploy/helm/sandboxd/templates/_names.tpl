@@ -36,6 +36,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else if eq .Values.kind "Job" }}{{ fail "kind: a Job needs an app, with whose end it ends" }}
 {{- end }}
 {{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.port) }}{{ fail "metrics.podMonitor: needs metrics.port" }}{{ end }}
+{{- range $who := list "runner" "app" }}
+{{- range (index $.Values $who).volumeMounts }}
+{{- if hasPrefix "sandboxd-" .name }}{{ fail (printf "%s.volumeMounts: %s is sandboxd's own" $who .name) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- range $mount := .Values.runner.volumeMounts }}
+{{- range $volume := $.Values.runner.volumes }}
+{{- if and (eq $volume.name $mount.name) $volume.projected }}
+{{- range $volume.projected.sources }}
+{{- if .serviceAccountToken }}{{ fail (printf "runner.volumeMounts: %s has a ServiceAccount token, which is nothing for code" $mount.name) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if .Values.events.enabled }}
+{{- if eq .Values.kind "Injection" }}{{ fail "events: pods that are injected have service accounts of their own; bind the Role there, or use kind Deployment or Job" }}{{ end }}
+{{- if not .Values.serviceAccount.create }}{{ fail "events: needs serviceAccount.create; another's account would get the right to make events too" }}{{ end }}
+{{- if and .Values.networkPolicy.enabled (not .Values.events.apiServer.cidr) }}{{ fail "events.apiServer.cidr: the NetworkPolicy lets nothing out; want the API server's address, such as 192.0.2.10/32 (kubectl get endpointslices -n default), or networkPolicy.enabled=false" }}{{ end }}
+{{- end }}
 {{- range .Values.network.fenceUIDs }}
 {{- if eq (int .) (int $.Values.runner.user) }}{{ fail "network.fenceUIDs: must not hold runner.user; that would let code out past the fence" }}{{ end }}
 {{- end }}

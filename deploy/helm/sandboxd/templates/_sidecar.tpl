@@ -42,6 +42,14 @@ args:
 {{- if include "sandboxd.policyMap" . }}
 - --policy=/etc/sandboxd/policy
 {{- end }}
+{{- if .Values.audit.stdout }}
+- --audit-stdout
+{{- end }}
+{{- if .Values.events.enabled }}
+- --events-pod=$(POD_NAME)
+- --events-pod-uid=$(POD_UID)
+- --events-credentials=/var/run/secrets/sandboxd.io/events
+{{- end }}
 - --log=json
 - --log-level={{ .Values.sandboxd.logLevel }}
 - --allow={{ include "sandboxd.uid" . }}
@@ -80,6 +88,11 @@ args:
 ports:
 - {name: metrics, containerPort: {{ . }}}
 {{- end }}
+{{- if .Values.events.enabled }}
+env:
+- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+- {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
+{{- end }}
 startupProbe:
   exec: {command: [/sandboxd, healthz, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 1
@@ -112,6 +125,10 @@ volumeMounts:
 - {name: sandboxd-api, mountPath: /run/sandboxd/api}
 - {name: sandboxd-runner, mountPath: /run/sandboxd/runner}
 - {name: sandboxd-state, mountPath: /var/lib/sandboxd}
+{{- if .Values.events.enabled }}
+# The only container with a token, and all that it is good for is events.
+- {name: sandboxd-events, mountPath: /var/run/secrets/sandboxd.io/events, readOnly: true}
+{{- end }}
 {{- if include "sandboxd.policyMap" . }}
 - {name: sandboxd-policy, mountPath: /etc/sandboxd/policy, readOnly: true}
 {{- end }}

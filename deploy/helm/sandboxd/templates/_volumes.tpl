@@ -9,6 +9,14 @@
   {{- else }}
   emptyDir: {sizeLimit: {{ .Values.audit.sizeLimit | quote }}}
   {{- end }}
+{{- if .Values.events.enabled }}
+- name: sandboxd-events
+  projected:
+    sources:
+    - serviceAccountToken: {path: token, expirationSeconds: 3600}
+    - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+    - downwardAPI: {items: [{path: namespace, fieldRef: {fieldPath: metadata.namespace}}]}
+{{- end }}
 {{- with include "sandboxd.policyMap" . }}
 - name: sandboxd-policy
   configMap:
