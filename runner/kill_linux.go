@@ -16,14 +16,20 @@ func (c *Child) Kill() { c.killFor(killAsked) }
 func (c *Child) overLimit() { c.killFor(killOutput) }
 
 // Interrupt says whether the leader is alive, by the kernel's word, and sends it SIGALRM if so. It may ignore that.
-func (c *Child) Interrupt() bool {
+func (c *Child) Interrupt() bool { return c.tell(unix.SIGALRM) }
+
+// Break is Interrupt by SIGINT, as a person at a terminal interrupts.
+func (c *Child) Break() bool { return c.tell(unix.SIGINT) }
+
+// tell sends the leader a signal, if it is alive, and says whether it was.
+func (c *Child) tell(number unix.Signal) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.pidfd < 0 || ended(c.pidfd) {
 		return false
 	}
 	// It isn't needed: who doesn't hear it is killed later.
-	_ = c.place.signal(c.pidfd, unix.SIGALRM)
+	_ = c.place.signal(c.pidfd, number)
 	return true
 }
 

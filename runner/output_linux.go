@@ -23,6 +23,7 @@ type reader struct {
 	out  Output
 	// unkept passes everything to the tee and keeps nothing.
 	unkept bool
+	flow   flow
 	// teed is how much of out.Data the tee has got.
 	teed int
 	done chan struct{}
@@ -60,6 +61,7 @@ func (r *reader) run() {
 	if r.unkept {
 		for r.pour() {
 		}
+		r.flow.end(!r.out.Incomplete)
 		return
 	}
 	for r.keep() {

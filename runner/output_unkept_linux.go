@@ -21,7 +21,7 @@ func (r *reader) pour() bool {
 	var piece *[32 << 10]byte
 	err = raw.Read(func(fd uintptr) bool {
 		piece = pieces.Get().(*[32 << 10]byte)
-		if n, failed = readOnce(int(fd), piece[:]); errors.Is(failed, unix.EAGAIN) {
+		if n, failed = r.take(int(fd), piece[:]); errors.Is(failed, unix.EAGAIN) {
 			pieces.Put(piece)
 			piece = nil
 			return false
@@ -40,8 +40,18 @@ func (r *reader) pour() bool {
 	if n > 0 {
 		r.out.Total += int64(n)
 		r.tee(r.name, piece[:n])
+		r.flow.pass(int64(n))
 	}
 	return r.goOn(failed)
+}
+
+// take reads once, and counts that.
+func (r *reader) take(fd int, to []byte) (int, error) {
+	r.flow.mu.Lock()
+	defer r.flow.mu.Unlock()
+	n, err := readOnce(fd, to)
+	r.flow.taken += int64(n)
+	return n, err
 }
 
 func readOnce(fd int, to []byte) (int, error) {
