@@ -135,7 +135,7 @@ func (w *walk) reply(outcome Outcome) Reply {
 // interpreter is how that of a run was started, if it was released.
 func (w *walk) interpreter() string {
 	switch {
-	case w.request.Action != policy.ActionRun || !w.released:
+	case w.request.Action != policy.ActionRun || !w.released || w.options.context != nil || w.options.cellOf != nil:
 		return ""
 	case w.waiter != nil:
 		return InterpreterWarm

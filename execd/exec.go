@@ -222,7 +222,7 @@ func (w *walk) record() (err error) {
 // release lets the child go on, starts the clock, and looks again once it is past execve, where setuid bits, file capabilities and inherited
 // descriptors act.
 func (w *walk) release() error {
-	w.clock, w.stopClock = context.WithTimeoutCause(w.ctx, w.limit()+w.grace(), errDeadline)
+	w.startClock()
 	if w.ctx.Err() != nil {
 		return context.Cause(w.ctx)
 	}
@@ -269,7 +269,9 @@ func (w *walk) release() error {
 	}
 	if w.mismatch != nil {
 		w.child.Kill()
+		return nil
 	}
+	w.listen()
 	return nil
 }
 

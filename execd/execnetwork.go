@@ -32,7 +32,9 @@ func (w *walk) letOut() error {
 	if err != nil || w.box.outlet == nil || w.ahead != nil { // nothing is let out before there is a job
 		return err
 	}
-	w.box.outlet.present.add(w.id)
+	if w.options.cellOf == nil { // else its interpreter is there already
+		w.box.outlet.present.add(w.id)
+	}
 	if !w.box.kept {
 		if spec.DenyAll() && w.options.after == nil { // what was let out before is over
 			return nil

@@ -45,6 +45,9 @@ type Options struct {
 	Sink Sink
 	// transfer is the content of a file operation.
 	transfer *transfer
+	// context is the code context whose interpreter this is, cellOf the one that this is a cell of.
+	context *CodeContext
+	cellOf  *CodeContext
 	// after is the walk that this one belongs to: it happens in the same sandbox, when that has ended.
 	after *walk
 }

@@ -49,6 +49,8 @@ func (w *walk) newProgram() (*program, error) {
 		return w.aheadProgram()
 	case w.waiter != nil:
 		return w.warmProgram(), nil
+	case w.options.context != nil:
+		return w.keptProgram()
 	}
 	r := w.request
 	switch r.Action {

@@ -23,6 +23,8 @@ func (w *walk) releaseRecord() auditRecord {
 		r.Message = "an interpreter is started ahead, for no code but these imports"
 	case w.waiter != nil:
 		r.Prewarm = w.waiter.walk.prewarmed()
+	case w.options.context != nil:
+		r.Message = "the interpreter of a code context: what it runs has records of its own"
 	case w.options.after != nil:
 		r.Message = "the outputs of exec " + w.options.after.id
 	}
@@ -63,10 +65,14 @@ func (w *walk) lastRecord(reply Reply, exit *runner.Exit) auditRecord {
 }
 
 func (w *walk) baseRecord(kind audit.Type) auditRecord {
-	return auditRecord{
+	r := auditRecord{
 		Type: kind, Exec: w.id, Sandbox: w.request.Sandbox, Caller: &w.request.Caller,
 		Request: audit.Describe(w.request), Decision: recordedDecision(w.decision),
 	}
+	if of := w.options.cellOf; of != nil {
+		r.Context = of.walk.id
+	}
+	return r
 }
 
 func recordedDecision(d policy.Decision) *audit.Decision {

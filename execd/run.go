@@ -76,6 +76,7 @@ func (r *result) close() {
 // returnValue puts in the value of a run, or the one that the result marker has, which is then no longer in stdout.
 func (w *walk) returnValue(reply *Reply, exit runner.Exit) {
 	switch {
+	case w.options.context != nil: // it has results, by its cells
 	case w.request.Action == policy.ActionRun:
 		value := w.program.value.value(exit.TreeEmpty)
 		reply.ReturnValue, reply.ReturnValueHow, reply.ReturnValueReason = value.Value, value.How, value.Reason
@@ -99,7 +100,7 @@ func (w *walk) limit() time.Duration {
 
 // grace is what a program gets on top of its limit.
 func (w *walk) grace() time.Duration {
-	if w.request.Action == policy.ActionRun {
+	if w.request.Action == policy.ActionRun && w.options.context == nil {
 		return runGrace
 	}
 	return 0

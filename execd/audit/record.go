@@ -59,6 +59,8 @@ type Record struct {
 	Exec    string         `json:"exec,omitempty"`
 	Sandbox string         `json:"sandbox,omitempty"`
 	Caller  *policy.Caller `json:"caller,omitempty"`
+	// Context is the exec of the interpreter that a cell of code was for, of a code context.
+	Context string `json:"context,omitempty"`
 	// DryRun marks a decision that was asked for its own sake.
 	DryRun  bool     `json:"dryRun,omitzero"`
 	Request *Request `json:"request,omitempty"`
@@ -148,7 +150,8 @@ type Ending struct {
 	Signal    *int   `json:"signal"`
 	OOMKills  int64  `json:"oomKills,omitzero"`
 	TreeEmpty bool   `json:"treeEmpty"`
-	// TreeLeft says that processes of the tree live on in their sandbox, as was asked; a record of the type "left" says when they are gone.
+	// TreeLeft says that processes of the tree live on in their sandbox, as was asked; a record of the type "left" says when they are gone, or,
+	// of a cell, the outcome of its interpreter.
 	TreeLeft        bool    `json:"treeLeft,omitzero"`
 	DurationSeconds float64 `json:"durationSeconds"`
 	CPUSeconds      float64 `json:"cpuSeconds"`
