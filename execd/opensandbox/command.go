@@ -93,19 +93,29 @@ func (f *Facade) parseCommand(box *sandbox, w wireCommand) (job, error) {
 
 // request is a command of a sandbox in policy's words. Its network is the sandbox's, and what it leaves behind lives until that ends.
 func (f *Facade) request(box *sandbox, argv []string, cwd string, timeout time.Duration, envs map[string]string) policy.Request {
+	return policy.Request{
+		Action: policy.ActionExec, Caller: box.caller, Sandbox: box.inner, NetworkInherited: true, SecurityContext: box.context, Limits: f.limits(box, timeout),
+		Command: policy.Command{Argv: argv, Env: f.environment(box, envs), Cwd: absolute(cwd), LeaveChildren: true},
+	}
+}
+
+// environment is that of a program: the sandbox's, what its programs have set for those after them, and what was asked for this one.
+func (f *Facade) environment(box *sandbox, envs map[string]string) map[string]string {
 	env := map[string]string{}
 	maps.Copy(env, box.env)
 	maps.Copy(env, f.variables(box.life, box))
 	env[envsVariable] = envsFile
 	maps.Copy(env, envs)
+	return env
+}
+
+// limits are those of a program that may run so long; 0: as long as any may.
+func (f *Facade) limits(box *sandbox, timeout time.Duration) policy.Limits {
 	limits := box.limits
 	if limits.TimeoutSeconds = timeout.Seconds(); timeout == 0 {
 		limits.TimeoutSeconds = f.config.LongestCommand.Seconds()
 	}
-	return policy.Request{
-		Action: policy.ActionExec, Caller: box.caller, Sandbox: box.inner, NetworkInherited: true, SecurityContext: box.context, Limits: limits,
-		Command: policy.Command{Argv: argv, Env: env, Cwd: absolute(cwd), LeaveChildren: true},
-	}
+	return limits
 }
 
 // The file that persisted variables are appended to, and the variable that names it.

@@ -27,6 +27,9 @@ type Config struct {
 	CommandsKept int
 	// SessionsKept is how many sessions a sandbox may have, of each kind.
 	SessionsKept int
+	// ContextsKept is how many code contexts a sandbox may have, CellsQueued how many cells may wait for a context's turn.
+	ContextsKept int
+	CellsQueued  int
 	// FileBytes is the largest file that may be uploaded, and the most that a download gives at once; policy bounds it too.
 	FileBytes int64
 	// BodyBytes bounds a request's body but for uploads, BodyTimeout its arrival; WriteTimeout bounds an answer that isn't a stream.
@@ -42,7 +45,7 @@ type Config struct {
 // DefaultConfig keeps its state in dir.
 func DefaultConfig(dir string) Config {
 	return Config{
-		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024, SessionsKept: 256, FileBytes: 8 << 30,
+		Dir: dir, DefaultTimeout: 10 * time.Minute, LongestCommand: time.Hour, MemoryBytes: 8 << 30, CPU: 64, LogBytes: 16 << 20, CommandsKept: 1024, SessionsKept: 256, ContextsKept: 16, CellsQueued: 16, FileBytes: 8 << 30,
 		BodyBytes: 8 << 20, BodyTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, StallTimeout: 10 * time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
@@ -65,6 +68,8 @@ func (c Config) Validate() error {
 	check(0 <= c.LogBytes && c.LogBytes <= 1<<40, "LogBytes", "0..1 TiB", c.LogBytes)
 	check(1 <= c.CommandsKept && c.CommandsKept <= 1<<20, "CommandsKept", "1..1048576", c.CommandsKept)
 	check(1 <= c.SessionsKept && c.SessionsKept <= 1<<16, "SessionsKept", "1..65536", c.SessionsKept)
+	check(1 <= c.ContextsKept && c.ContextsKept <= 1<<10, "ContextsKept", "1..1024", c.ContextsKept)
+	check(0 <= c.CellsQueued && c.CellsQueued <= 1<<10, "CellsQueued", "0..1024", c.CellsQueued)
 	check(1 <= c.FileBytes && c.FileBytes <= 1<<34, "FileBytes", "1 B..16 GiB", c.FileBytes)
 	check(1<<10 <= c.BodyBytes && c.BodyBytes <= 1<<30, "BodyBytes", "1 KiB..1 GiB", c.BodyBytes)
 	check(c.BodyTimeout >= time.Millisecond, "BodyTimeout", "1ms or more", c.BodyTimeout)

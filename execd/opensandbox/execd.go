@@ -17,7 +17,7 @@ func (f *Facade) execdRoutes() []route {
 		{"DELETE", "/session/{id}", f.deleteSession},
 		{"GET", "/metrics", f.getMetrics},
 		{"GET", "/metrics/watch", f.watchMetrics},
-	}, f.isolatedRoutes(), f.filesRoutes())
+	}, f.codeRoutes(), f.isolatedRoutes(), f.filesRoutes())
 }
 
 // ping says that commands, files and the network policy work: the sandbox is there, and holds.

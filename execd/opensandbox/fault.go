@@ -56,7 +56,7 @@ func asBadBody(err error) error {
 	if !errors.As(err, &field) {
 		return badBody("command", "%v", err)
 	}
-	name := strings.TrimPrefix(field.Field, "command.")
+	name := strings.TrimPrefix(strings.TrimPrefix(field.Field, "command."), "program.")
 	if rest, ok := strings.CutPrefix(name, "env."); ok {
 		name = "envs." + rest
 	}

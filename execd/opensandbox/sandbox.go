@@ -37,9 +37,10 @@ type sandbox struct {
 	life context.Context
 	end  context.CancelCauseFunc
 
-	// commands and sessions are those of its execd.
+	// commands, sessions and code contexts are those of its execd.
 	commands  *commands
 	sessions  map[string]*session
+	contexts  *codeContexts
 	persisted persisted
 	gauge     gauge
 	// changing is held while its network is changed.
@@ -59,7 +60,7 @@ type sandbox struct {
 
 // newSandbox is one of which nothing is known yet.
 func (c Config) newSandbox() *sandbox {
-	box := &sandbox{commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, isolated: map[string]*isolated{}}
+	box := &sandbox{commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, contexts: newCodeContexts(c.ContextsKept), isolated: map[string]*isolated{}}
 	box.life, box.end = context.WithCancelCause(context.Background())
 	return box
 }

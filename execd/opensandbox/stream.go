@@ -2,6 +2,7 @@ package opensandbox
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -80,9 +81,14 @@ func (s *stream) text(kind string, text []byte) {
 	s.event(kind, text)
 }
 
-func (s *stream) event(kind string, text []byte) {
+// head begins an event.
+func (s *stream) head(kind string) {
 	s.out = append(append(append(s.out, `{"type":"`...), kind...), `","timestamp":`...)
 	s.out = appendInt(s.out, time.Now().UnixMilli())
+}
+
+func (s *stream) event(kind string, text []byte) {
+	s.head(kind)
 	s.out = append(s.out, `,"text":`...)
 	s.out = appendText(s.out, text)
 	s.out = append(s.out, "}\n\n"...)
@@ -163,23 +169,43 @@ func (s *stream) Output(name string, chunk []byte) {
 
 // finish sends what has no end yet, and the one terminal event.
 func (s *stream) finish(e ending) {
+	last := func() { s.failed(e.name, strconv.Itoa(e.code), []string{e.trace}) }
+	if e.code == 0 {
+		last = func() { s.complete(e.duration) }
+	}
+	s.end(e.line, last)
+}
+
+// complete is the terminal event of a success; mu is held.
+func (s *stream) complete(took time.Duration) {
+	s.head("execution_complete")
+	s.out = append(appendInt(append(s.out, `,"execution_time":`...), took.Milliseconds()), "}\n\n"...)
+}
+
+// failed is that of anything else.
+func (s *stream) failed(name, value string, traceback []string) {
+	s.head("error")
+	s.out = appendText(append(s.out, `,"error":{"ename":`...), []byte(name))
+	s.out = append(appendText(append(s.out, `,"evalue":`...), []byte(value)), `,"traceback":[`...)
+	for i, line := range traceback {
+		if i > 0 {
+			s.out = append(s.out, ',')
+		}
+		s.out = appendText(s.out, []byte(line))
+	}
+	s.out = append(s.out, "]}}\n\n"...)
+}
+
+// end sends what has no end yet, a line that the program itself couldn't write, and the terminal event.
+func (s *stream) end(line string, last func()) {
 	s.begin()
 	s.mu.Lock()
 	s.stdout.end()
 	s.stderr.end()
-	if e.line != "" {
-		s.text("stderr", []byte(e.line))
+	if line != "" {
+		s.text("stderr", []byte(line))
 	}
-	now := time.Now().UnixMilli()
-	if e.code == 0 {
-		s.out = appendInt(append(s.out, `{"type":"execution_complete","timestamp":`...), now)
-		s.out = append(appendInt(append(s.out, `,"execution_time":`...), e.duration.Milliseconds()), "}\n\n"...)
-	} else {
-		s.out = appendInt(append(s.out, `{"type":"error","timestamp":`...), now)
-		s.out = append(appendText(append(s.out, `,"error":{"ename":`...), []byte(e.name)), `,"evalue":"`...)
-		s.out = append(appendInt(s.out, int64(e.code)), `","traceback":[`...)
-		s.out = append(appendText(s.out, []byte(e.trace)), "]}}\n\n"...)
-	}
+	last()
 	s.flush()
 	s.ended = true
 	s.mu.Unlock()

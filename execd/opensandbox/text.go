@@ -45,11 +45,14 @@ func appendText(out []byte, text []byte) []byte {
 func encodedSize(text []byte) int {
 	size := 0
 	for _, c := range text {
-		if c < ' ' || c == 0x7f || c >= utf8.RuneSelf {
+		switch {
+		case c < ' ' || c == 0x7f || c >= utf8.RuneSelf:
 			size += 6
-			continue
+		case c == '"' || c == '\\':
+			size += 2
+		default:
+			size++
 		}
-		size += 2
 	}
 	return size
 }
