@@ -39,6 +39,7 @@ func (s *Service) routes() []route {
 		{"POST", "/v1/run", []string{"rows"}, []int{200, 403, 404, 409, 413, 429, 503, 507}, s.postRun},
 		{"POST", "/v1/decide", nil, []int{200, 413, 429, 503}, s.postDecide},
 		{"POST", "/v1/verify", []string{"rows"}, []int{200, 404, 409, 413, 429, 503}, s.postVerify},
+		{"PUT", "/v1/policy", nil, []int{200, 403, 409, 413, 429, 503}, s.putPolicy},
 		{"GET", "/v1/status", nil, []int{200}, s.getStatus},
 		{"GET", "/v1/audit", auditQuery, []int{200}, s.getAudit},
 		{"POST", "/v1/sandboxes", nil, []int{201, 403, 413, 429, 503}, s.postSandbox},

@@ -36,6 +36,8 @@ type Config struct {
 	AuditSlots int
 	// PolicyDir is a bundle's directory; empty: the built-in one.
 	PolicyDir string
+	// Late has policy come after the start, in place of PolicyDir.
+	Late Late
 	// TestedPolicy leaves out the built-in bundle's own tests at start, as the build of this program has run them: for a process that serves one
 	// command. The must-deny list is held against it in any case, and a directory's bundle is always tested.
 	TestedPolicy bool
@@ -183,6 +185,8 @@ func (c Config) Validate() error {
 	absolute("AuditDir", c.AuditDir, true)
 	absolute("AuditKeyFile", c.AuditKeyFile, true)
 	absolute("PolicyDir", c.PolicyDir, true)
+	check(!c.Late.On || c.PolicyDir == "" && !c.TestedPolicy, "Late", "no PolicyDir and no TestedPolicy beside it: policy comes later, and is tested then", "on")
+	check(c.Late.On || len(c.Late.Binders) == 0, "Late.Binders", "none without Late.On", c.Late.Binders)
 	absolute("ProfileDir", c.ProfileDir, true)
 	absolute("ClaimFile", c.ClaimFile, false)
 	absolute("RunnerPath", c.RunnerPath, true)

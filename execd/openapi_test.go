@@ -119,6 +119,7 @@ func TestOpenAPIHasEveryField(t *testing.T) {
 		"SecurityContext": reflect.TypeFor[policy.SecurityContext](), "Capabilities": reflect.TypeFor[policy.Capabilities](),
 		"SeccompProfile": reflect.TypeFor[policy.SeccompProfile](), "NetworkSpec": reflect.TypeFor[policy.NetworkSpec](),
 		"EgressRule": reflect.TypeFor[policy.EgressRule](), "Limits": reflect.TypeFor[policy.Limits](),
+		"BindRequest": reflect.TypeFor[BindRequest](), "Binding": reflect.TypeFor[Binding](),
 		"Status": reflect.TypeFor[Status](), "PolicyStatus": reflect.TypeFor[engine.Status](), "HostStatus": reflect.TypeFor[HostStatus](),
 		"Mechanism": reflect.TypeFor[enforcer.Mechanism](), "RequestStatus": reflect.TypeFor[RequestStatus](),
 		"InterpretersStatus": reflect.TypeFor[InterpretersStatus](),

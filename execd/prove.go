@@ -156,7 +156,7 @@ func defaultRequest() policy.Request {
 
 // defaultPlan is the plan of a command that asks for nothing in particular, in that sandbox.
 func (s *Service) defaultPlan(ctx context.Context, box *sandbox) (enforcer.Plan, error) {
-	decision := s.engine.Decide(ctx, defaultRequest())
+	decision := s.prover().Decide(ctx, defaultRequest())
 	if !decision.Allow {
 		return enforcer.Plan{}, &deniedError{decision.Reasons}
 	}

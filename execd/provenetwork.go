@@ -45,7 +45,7 @@ func (s *Service) relayPlan(ctx context.Context, box *sandbox) (enforcer.Plan, b
 	if box == nil || box.outlet == nil || box.outlet.outlets.lack != nil || box.shared && box.closed() {
 		return enforcer.Plan{}, false
 	}
-	decision := s.engine.Decide(ctx, defaultRequest())
+	decision := s.prover().Decide(ctx, defaultRequest())
 	decision.Effective.Network = probeSpec
 	plan, err := enforcer.Build(decision, s.host, box.Plan(), s.profiles)
 	return plan, err == nil

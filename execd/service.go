@@ -3,6 +3,7 @@ package execd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,19 +23,23 @@ import (
 
 // Service is one sandboxd: policy, sandboxes, the log, and the walk. [New] starts it, [Service.Close] ends it.
 type Service struct {
-	config    Config
-	logger    *slog.Logger
-	began     time.Time
-	host      enforcer.Host
-	profiles  enforcer.Profiles
-	engine    *engine.Engine
-	log       *audit.Log
-	binary    *os.File
-	group     *cgroup.Group
-	ids       *ids
-	sandboxes *sandboxes
-	images    *images
-	queue     *queue
+	config   Config
+	logger   *slog.Logger
+	began    time.Time
+	host     enforcer.Host
+	profiles enforcer.Profiles
+	engine   *engine.Engine
+	// interim is the policy under which the place is proven while none is bound; binding is the one that was, which bindingNow is held for.
+	interim    *engine.Engine
+	binding    atomic.Pointer[Binding]
+	bindingNow sync.Mutex
+	log        *audit.Log
+	binary     *os.File
+	group      *cgroup.Group
+	ids        *ids
+	sandboxes  *sandboxes
+	images     *images
+	queue      *queue
 	// bodies bounds the memory of requests on their way in.
 	bodies *budget
 	// spool has the inputs and values that are too long for memory.
@@ -183,6 +188,12 @@ func (s *Service) openGroup() (err error) {
 }
 
 func (s *Service) openEngine(ctx context.Context) (err error) {
+	if s.config.Late.On {
+		return s.openLate(ctx)
+	}
+	if s.sealed().exists() {
+		return fmt.Errorf("%s: a policy was bound to this state directory, for good; serve with --policy-late, or with another --state", s.sealed().dir)
+	}
 	options := engine.Options{Dir: s.config.PolicyDir, Deadline: s.config.DecisionTimeout, Logger: s.logger, OnReload: s.reloaded}
 	if options.Dir == "" {
 		options.FS, options.Tested = rego.Bundle, s.config.TestedPolicy

@@ -13,12 +13,13 @@ import (
 	"github.com/sandboxd/sandboxd/rego"
 )
 
-// policyCommands are the words after policy. All of them work on files alone: no daemon, no effect, no record.
+// policyCommands are the words after policy. All of them but bind work on files alone: no daemon, no effect, no record.
 func policyCommands() []command {
 	return []command{
 		{"policy check", "[--json] [DIR]", "tell everything that is wrong with a bundle, by file and line", policyChecks, false, (*program).policyCheck},
 		{"policy test", "[flags] [DIR]", "run a bundle's tests and its corpus of decisions", policyTests, false, (*program).policyTest},
 		{"policy eval", "--request FILE [--caller JSON] [DIR]", "print the decision on a request as JSON", policyEvals, false, (*program).policyEval},
+		{"policy bind", "[--socket PATH] DIR | -", "give a daemon of --policy-late its policy: once", policyBinds, false, (*program).policyBind},
 		{"policy explain", "--request FILE [flags] [DIR]", "say which rules spoke, and the smallest change that passes", policyExplains, false, (*program).policyExplain},
 	}
 }
@@ -31,8 +32,10 @@ test     run its tests and its corpus of decisions; how much they reach
 eval     the decision on a request, as JSON
 explain  which rules spoke, the smallest change that passes, what is in force
 
-All work on files, without a daemon, and have no effect. DIR is a bundle; without
-it, it is the built-in one. sandboxd help policy check, and so on, has the flags.
+bind     give a daemon that waits for its policy (serve --policy-late) one, for good
+
+All but bind work on files, without a daemon, and have no effect. DIR is a bundle;
+without it, it is the built-in one. sandboxd help policy check, and so on, has the flags.
 
   sandboxd policy check ./policy && sandboxd policy test ./policy
   echo '{"action":"exec","command":{"argv":["id"]}}' | sandboxd policy explain --request -
@@ -45,6 +48,14 @@ decision doesn't depend on, data that no rule looks at, or that isn't there.
 Exit status: 0 when there is neither, 1 when there is; 2 when DIR can't be read.
 
   sandboxd policy check ./policy
+`
+	policyBinds = `
+- is a tar archive of a bundle on standard input. The daemon tests the bundle as
+it would any other, writes it to its state directory, records who bound it, and
+puts it in force. There is no second time, also after a restart.
+Exit status: 0 when it is in force, 1 when it isn't, 2 when DIR can't be read.
+
+  tar -C ./policy -c . | kubectl exec -i POD -c sandboxd -- /sandboxd policy bind -
 `
 	policyTests = `
 Exit status: 0 when all pass, 1 when one doesn't; 2 when the bundle can't be read

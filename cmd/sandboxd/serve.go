@@ -19,6 +19,7 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	var (
 		where   place
 		allow   list
+		binders list
 		format  string
 		level   slog.Level
 		foreign facades
@@ -33,6 +34,8 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	foreign.register(flags)
 	joined.register(flags)
 	told.register(flags)
+	flags.BoolVar(&tuned.Late.On, "policy-late", false, "deny everything until PUT /v1/policy, or sandboxd policy bind, gives a policy: once, for good, also when started again on the same --state")
+	flags.Var(&binders, "policy-binder", "`uid` that may bind the policy of --policy-late, on the socket; again for more (our own unless given)")
 	flags.Var(&allow, "allow", "`uid` that may connect; again for more (our own unless given)")
 	where.registerEmbedded(flags)
 	registerTuning(flags, &tuned)
@@ -53,9 +56,18 @@ func (p *program) serve(ctx context.Context, flags *flagSet, args []string) (int
 	if err != nil {
 		return 0, err
 	}
-	uids, err := parseUIDs(allow)
+	uids, err := parseUIDs("--allow", allow)
 	if err != nil {
 		return 0, err
+	}
+	if tuned.Late.Binders, err = parseUIDs("--policy-binder", binders); err != nil {
+		return 0, err
+	}
+	switch {
+	case tuned.Late.On && where.config.PolicyDir != "":
+		return 0, errors.New("--policy and --policy-late: give one of them")
+	case len(binders) > 0 && !tuned.Late.On:
+		return 0, errors.New("--policy-binder needs --policy-late")
 	}
 	config, err := where.configure(p, tuned)
 	if err != nil {
@@ -150,12 +162,12 @@ func ownStdout() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "standard output"), nil
 }
 
-func parseUIDs(allow list) ([]int, error) {
+func parseUIDs(flag string, allow list) ([]int, error) {
 	var uids []int
 	for _, text := range allow {
 		uid, err := strconv.ParseUint(text, 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("--allow %s: want a numeric uid", text)
+			return nil, fmt.Errorf("%s %s: want a numeric uid", flag, text)
 		}
 		uids = append(uids, int(uid))
 	}

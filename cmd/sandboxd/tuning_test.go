@@ -33,6 +33,7 @@ var untuned = map[string]string{
 	"Images":          "--image",
 	"AllowPull":       "--allow-pull",
 	"CompileDriver":   "tests only: without it each cold run is slower, and nothing is gained",
+	"Late":            "--policy-late, --policy-binder",
 	"Attach":          "--runner-socket, --runner-uid, --writable, --proxy-port, --fence-uid, --fence-port",
 	"PrewarmTimeout":  "as DecisionTimeout: imports that take longer would never be worth it",
 	"DecisionTimeout": "what is behind it is a bug, not a load",

@@ -27,7 +27,8 @@ const (
 	TypeDrift       Type = "drift"       // what held when it was started or made no longer does
 	TypeVerify      Type = "verify"      // forbidden acts are about to be tried under a plan, or were; or all was read back on demand
 	TypeReload      Type = "reload"      // policy was reloaded, or couldn't be
-	TypeRefused     Type = "refused"     // a connection of a stranger was closed
+	TypeBind        Type = "bind"        // a daemon that had no policy was given one, for good
+	TypeRefused     Type = "refused"     // a connection of a stranger was closed, or a policy wasn't bound
 	TypeRotate      Type = "rotate"      // the first record of a file that goes on after another
 	TypeTorn        Type = "torn"        // the end of the file was cut off since it was no whole record
 	TypeReopen      Type = "reopen"      // the log is written again after an error

@@ -15,7 +15,7 @@ import (
 	"github.com/sandboxd/sandboxd/policy"
 )
 
-// Options says where the bundle is and how patient to be. One of FS and Dir is set.
+// Options says where the bundle is and how patient to be. One of FS, Dir and Late is set.
 type Options struct {
 	// FS is a bundle that doesn't change, such as the default one.
 	FS fs.FS
@@ -24,6 +24,8 @@ type Options struct {
 	// Tested says that the build of this program has run the tests and the corpus of FS, as is so of the built-in bundle: only the must-deny list is
 	// run again. For commands that start often; a daemon has the time.
 	Tested bool
+	// Late has neither FS nor Dir: everything is denied until [Engine.Bind].
+	Late bool
 	// Deadline is how long one decision may take before it is a no; 0 is 1 s. It has room for a busy machine: a decision takes well under 1 ms.
 	Deadline time.Duration
 	// Logger gets reloads and faults; nil: none.
@@ -53,6 +55,8 @@ type Status struct {
 	Error string `json:"error,omitempty"`
 	// Warnings say why a change of the directory may not be seen.
 	Warnings []string `json:"warnings,omitempty"`
+	// Unbound: there is none yet, and everything is denied until one is bound. Revision is empty then.
+	Unbound bool `json:"unbound,omitzero"`
 }
 
 // Engine judges with the active generation.
@@ -60,7 +64,7 @@ type Engine struct {
 	options  Options
 	watchdog *watchdog
 	logger   *slog.Logger
-	// active is the only thing that decisions share with reloads.
+	// active is the only thing that decisions share with reloads; nil: none is bound yet.
 	active atomic.Pointer[generation]
 	// mu guards fault, why the directory's content isn't active; empty when it is.
 	mu    sync.Mutex
@@ -72,11 +76,17 @@ type Engine struct {
 
 // Open loads, tests and activates a bundle. A bad one is an error: without a policy there is nothing to fall back to.
 func Open(ctx context.Context, o Options) (*Engine, error) {
-	if (o.FS == nil) == (o.Dir == "") {
-		return nil, errors.New("policy: want either a file system or a directory")
+	sources := 0
+	for _, given := range []bool{o.FS != nil, o.Dir != "", o.Late} {
+		if given {
+			sources++
+		}
 	}
-	if o.Tested && o.Dir != "" {
-		return nil, errors.New("policy: a directory is always tested")
+	if sources != 1 {
+		return nil, errors.New("policy: want one of a file system, a directory, and a late binding")
+	}
+	if o.Tested && o.FS == nil {
+		return nil, errors.New("policy: a directory is always tested, and so is what is bound late")
 	}
 	e := &Engine{options: withDefaults(o), logger: o.Logger}
 	if e.logger == nil {
@@ -87,6 +97,9 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		if err := e.openDirectory(ctx); err != nil {
 			return nil, err
 		}
+		return e, nil
+	}
+	if o.Late {
 		return e, nil
 	}
 	src, err := readBundle(o.FS)
@@ -160,6 +173,9 @@ func Inspect(dir string) (warnings []string, err error) {
 // Decide judges a request. It is never an error: every failure is a no with its reason.
 func (e *Engine) Decide(ctx context.Context, r policy.Request) policy.Decision {
 	active := e.active.Load()
+	if active == nil {
+		return unbound()
+	}
 	decision, err := active.decide(ctx, r)
 	if err != nil {
 		// OPA's message may repeat arguments of the command; the reason has code and place.
@@ -173,6 +189,9 @@ func (e *Engine) Decide(ctx context.Context, r policy.Request) policy.Decision {
 // Status says which policy is in force and whether the directory has another.
 func (e *Engine) Status() Status {
 	active := e.active.Load()
+	if active == nil {
+		return Status{Unbound: true}
+	}
 	var warnings []string
 	if e.options.Dir != "" {
 		warnings = pinned(e.options.Dir)

@@ -40,6 +40,10 @@ const (
 func (e *Engine) Explain(ctx context.Context, r policy.Request) Explanation {
 	// One generation throughout, whatever is reloaded meanwhile.
 	active := e.active.Load()
+	if active == nil {
+		decision := unbound()
+		return Explanation{Decision: decision, Findings: []Finding{}, Passing: decision}
+	}
 	decision, _ := active.decide(ctx, r)
 	explanation := Explanation{Decision: decision, Findings: active.findings(decision)}
 	if decision.Allow {

@@ -18,6 +18,7 @@ const (
 	ruleTimeout   = "policy_timeout"
 	ruleWidened   = "engine.widened"
 	ruleInput     = "engine.input_too_large"
+	ruleUnbound   = "engine.unbound"
 )
 
 // faultReason says why there is no answer. OPA's own message may repeat parts of the input, so only code and place are told.
