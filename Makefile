@@ -31,6 +31,7 @@ STAGES += test-imports
 STAGES += test-user
 STAGES += test-datarobot
 STAGES += test-agentsandbox
+STAGES += test-code
 STAGES += test-chart
 STAGES += test-together
 .PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
@@ -91,6 +92,10 @@ test-datarobot: build
 # agent-sandbox's own client and router, unmodified, in the same way.
 test-agentsandbox: build
 	@test/agentsandbox.sh $(BIN)
+
+# OpenSandbox's code-interpreter SDK, in the same way.
+test-code: build
+	@GO="$(GO)" test/opensandbox.sh $(BIN) ""
 
 # The Helm chart, and what a real API server would say of what it renders.
 test-chart: build

@@ -79,6 +79,24 @@ func TestSuiteAirflow(t *testing.T) {
 	d.keepsSecrets(t)
 }
 
+// TestSuiteCode is ours, of the code-interpreter SDK, with packages that the sandboxes are shown.
+func TestSuiteCode(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root)
+	python, packages := os.Getenv("SANDBOXD_SUITE_CODE"), os.Getenv("SANDBOXD_SUITE_PACKAGES")
+	if python == "" {
+		t.Skip("SANDBOXD_SUITE_CODE names no interpreter that has the SDK; test/opensandbox.sh does")
+	}
+	suite, err := filepath.Abs("code")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := start(t, "--show", packages)
+	d.pytest(t, suite, python, []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "90", "-rA", "--tb=short"}, map[string]string{
+		"SANDBOXD_OPENSANDBOX_ADDRESS": d.address, "SANDBOXD_OPENSANDBOX_API_KEY": d.key, "SANDBOXD_TEST_PACKAGES": packages,
+	})
+	d.keepsSecrets(t)
+}
+
 // material is where a suite lies.
 func material(t *testing.T, name string) string {
 	t.Helper()
@@ -96,7 +114,7 @@ type daemon struct {
 }
 
 // start starts one in the test network, which has the hosts, by its own name server.
-func start(t *testing.T) *daemon {
+func start(t *testing.T, flags ...string) *daemon {
 	t.Helper()
 	w := network.New(t)
 	answerDatagrams(t)
@@ -105,9 +123,9 @@ func start(t *testing.T) *daemon {
 	if err := os.WriteFile(filepath.Join(dir, "keys"), []byte("suite "+d.key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	serve := exec.Command(filepath.Join(os.Getenv("SANDBOXD_BIN"), "sandboxd"), "serve", "--socket", filepath.Join(dir, "run", "sandboxd.sock"),
+	serve := exec.Command(filepath.Join(os.Getenv("SANDBOXD_BIN"), "sandboxd"), append([]string{"serve", "--socket", filepath.Join(dir, "run", "sandboxd.sock"),
 		"--state", d.state, "--policy", openPolicy(t), "--claim-file", filepath.Join(dir, "ids"), "--first-uid", "750000", "--uids", "4096",
-		"--resolver", w.Resolver.String(), "--opensandbox-listen", "127.0.0.1:0", "--opensandbox-keys", filepath.Join(dir, "keys"))
+		"--resolver", w.Resolver.String(), "--opensandbox-listen", "127.0.0.1:0", "--opensandbox-keys", filepath.Join(dir, "keys")}, flags...)...)
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := serve.StderrPipe()
 	if err != nil {
