@@ -102,7 +102,7 @@ func (h Host) doctorLandlock(add adder) {
 		abi                  int
 	}{
 		{"landlock", "files", "Linux 5.13 with landlock among the LSMs (lsm=)", 1},
-		{"landlock.refer", "files moved and linked from one directory to another, which every exec of an older kernel is refused (EXDEV)", "Linux 5.19", 2},
+		{"landlock.refer", "files moved and linked from one directory to another, which no exec may on an older kernel (EXDEV)", "Linux 5.19", 2},
 		{"landlock.truncate", "truncating files", "Linux 6.2", 3},
 		{"landlock.net", "TCP bind and connect", "Linux 6.7", 4},
 		{"landlock.ioctl", "ioctl on devices", "Linux 6.10", 5},
