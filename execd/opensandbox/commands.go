@@ -56,13 +56,17 @@ func (c *command) end(how ending) {
 // commands are those of one sandbox.
 type commands struct {
 	most int
+	// events hears of those that were refused.
+	events *events
 
 	mu   sync.Mutex // guards what follows
 	all  map[string]*command
 	past []string // ids of those that have ended, oldest first
 }
 
-func newCommands(most int) *commands { return &commands{most: most, all: map[string]*command{}} }
+func newCommands(most int, events *events) *commands {
+	return &commands{most: most, events: events, all: map[string]*command{}}
+}
 
 // newID is 16 random bytes in hex.
 func newID() string {
@@ -83,6 +87,9 @@ func (s *commands) begin(content string, log *outputLog) *command {
 // end makes the ending of one known, and forgets the one that ended first when there are too many.
 func (s *commands) end(c *command, how ending) {
 	c.end(how)
+	if how.name == nameRefused {
+		s.events.now("command %s %s", c.id, how.trace)
+	}
 	s.mu.Lock()
 	var old *command
 	if s.past = append(s.past, c.id); len(s.past) > s.most {

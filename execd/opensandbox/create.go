@@ -103,6 +103,8 @@ func (f *Facade) make(ctx context.Context, o order) (*sandbox, error) {
 	box := o.box
 	box.inner, box.id, box.created = made.ID, asUUID(made.ID), made.CreatedAt
 	box.execdToken, box.egressToken = newToken(), newToken()
+	box.events.add(box.created, "created from image %s: held, %d rows read back; network: default %s%s",
+		box.image, made.Verdict.Evidence.Kernel+made.Verdict.Evidence.Probe+made.Verdict.Evidence.Report, box.network.DefaultAction, box.network.rules())
 	if err := f.enter(box); err != nil {
 		return nil, errors.Join(err, f.delete(box, err))
 	}
@@ -122,6 +124,7 @@ func (f *Facade) begin(box *sandbox, expires time.Duration) error {
 	defer box.mu.Unlock()
 	if expires > 0 {
 		f.expireAt(box, box.created.Add(expires))
+		box.events.now("expires %s", box.expires.UTC().Format(time.RFC3339))
 	}
 	return f.keep(box)
 }

@@ -77,16 +77,14 @@ func badNetwork(err error) error {
 	return bad("networkPolicy."+field.Field, "%s", field.Message)
 }
 
-// merged is the policy with rules added; one whose target is there already takes its place.
+// merged is the policy with rules added, before those that it has: the first match counts, and a new rule that an old one hides would change nothing. Of two
+// for one target the first is taken, and an old one gives way.
 func (p networkPolicy) merged(rules []networkRule) networkPolicy {
-	next := networkPolicy{p.DefaultAction, slices.Clone(p.Egress)}
-	for _, rule := range rules {
-		at := slices.IndexFunc(next.Egress, func(other networkRule) bool { return other.Target == rule.Target })
-		if at < 0 {
+	next := networkPolicy{p.DefaultAction, []networkRule{}}
+	for _, rule := range slices.Concat(rules, p.Egress) {
+		if !slices.ContainsFunc(next.Egress, func(other networkRule) bool { return other.Target == rule.Target }) {
 			next.Egress = append(next.Egress, rule)
-			continue
 		}
-		next.Egress[at] = rule
 	}
 	return next
 }
@@ -118,23 +116,6 @@ func (f *Facade) egressRoutes() []route {
 		{"DELETE", "/policy", f.deletePolicy},
 		{"GET", "/healthz", f.egressHealth},
 	}
-}
-
-// egressText answers by the egress API, whose errors are text.
-func (f *Facade) egressText(x *exchange, path string) error {
-	err := f.dispatch(x, f.egress, path, "NOT_FOUND")
-	if err == nil || x.w.begun {
-		return err
-	}
-	no := asFault(err)
-	text := fmt.Sprintf("%s: %s\n", no.Code, no.Message)
-	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	x.w.Header().Set("Content-Length", fmt.Sprint(len(text)))
-	x.bounded(func() {
-		x.w.WriteHeader(no.status)
-		_, _ = x.w.Write([]byte(text)) // a client that has gone has no use for it
-	})
-	return nil
 }
 
 func (f *Facade) egressHealth(x *exchange) error {
@@ -237,8 +218,10 @@ func (f *Facade) change(x *exchange, to func(networkPolicy) networkPolicy) error
 	}
 	_, err = f.service.PutNetwork(x.r.Context(), policy.Request{Action: policy.ActionNetwork, Caller: x.caller, Sandbox: x.box.inner, Network: spec})
 	if err != nil {
+		x.box.events.now("network refused: %s", asFault(err).Message)
 		return err
 	}
+	x.box.events.now("network changed: default %s%s", next.DefaultAction, next.rules())
 	x.box.mu.Lock()
 	x.box.network = next
 	x.box.mu.Unlock()

@@ -27,6 +27,23 @@ func policyOf(b box) answer {
 	return b.s.do("GET", "http://"+at.Endpoint+"/policy", "", headerEgress, at.Headers["OPENSANDBOX-EGRESS-AUTH"])
 }
 
+// TestEgressErrors: a no has code and message at the egress API too. Clients that take it for text show both.
+func TestEgressErrors(t *testing.T) {
+	s := serve(t, "")
+	b := s.make(oneKey, `,"networkPolicy":{"defaultAction":"deny"}`)
+	var at struct {
+		Endpoint string            `json:"endpoint"`
+		Headers  map[string]string `json:"headers"`
+	}
+	s.do("GET", "/v1/sandboxes/"+b.id+"/endpoints/18080", "", headerKey, oneKey).must(200).into(&at)
+	for body, status := range map[string]int{`[{"action":"allow","target":"10.0.0.1"}]`: 403, `[{"action":"allow","target":""}]`: 400, `{}`: 400} {
+		a := s.do("PATCH", "http://"+at.Endpoint+"/policy", body, headerEgress, at.Headers["OPENSANDBOX-EGRESS-AUTH"])
+		if a.refused(status); a.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %s", body, a.header.Get("Content-Type"))
+		}
+	}
+}
+
 // TestPolicy: what is told is what was written, and only what policy lets be.
 func TestPolicy(t *testing.T) {
 	s := serve(t, "")
@@ -37,9 +54,11 @@ func TestPolicy(t *testing.T) {
 	}
 	path := "/v1/sandboxes/" + b.id + "/networkpolicy"
 	var status policyStatus
-	s.do("PATCH", path, `[{"action":"deny","target":"data.example.org"},{"action":"allow","target":"b.example"}]`, headerKey, oneKey).must(200).into(&status)
-	if len(status.Policy.Egress) != 4 || status.Policy.Egress[0].Action != "deny" {
-		t.Errorf("%+v", status)
+	// What is new comes first, since the first match counts: behind what is there it might change nothing. Of two for one target the first is taken.
+	s.do("PATCH", path, `[{"action":"allow","target":"b.example"},{"action":"deny","target":"45.9.1.7"},{"action":"deny","target":"b.example"}]`, headerKey, oneKey).must(200).into(&status)
+	want := []networkRule{{"allow", "b.example"}, {"deny", "45.9.1.7"}, {"allow", "data.example.org"}, {"deny", "*.Example.COM"}}
+	if !slices.Equal(status.Policy.Egress, want) {
+		t.Errorf("%+v, want %+v", status, want)
 	}
 	s.do("PATCH", path, `[{"action":"allow","target":"10.0.0.1"}]`, headerKey, oneKey).refused(403)
 	s.do("PATCH", path, `[{"action":"permit","target":"x.example"}]`, headerKey, oneKey).refused(400)

@@ -39,7 +39,7 @@ func (f *Facade) endpoint(x *exchange, id, port, path string) error {
 	case portExecd:
 		return f.dispatch(x, f.execd, path, "NOT_FOUND")
 	case portEgress:
-		return f.egressText(x, path)
+		return f.dispatch(x, f.egress, path, "NOT_FOUND") // its errors are JSON as everywhere: the clients that take them for text show them as they are
 	}
 	return f.proxy(x, uint16(number), path)
 }

@@ -27,6 +27,7 @@ func (f *Facade) enter(box *sandbox) error {
 		log.close()
 		return err
 	}
+	box.entered = log
 	c := box.commands.begin(j.content, log)
 	accepted, ended := make(chan struct{}), make(chan execd.Reply, 1)
 	f.running.Go(func() {

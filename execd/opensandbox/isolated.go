@@ -83,7 +83,7 @@ func (f *Facade) postIsolated(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	s := &isolated{id: newUUID(), created: time.Now(), lastRun: time.Now(), spec: wire, runs: newCommands(f.config.CommandsKept)}
+	s := &isolated{id: newUUID(), created: time.Now(), lastRun: time.Now(), spec: wire, runs: newCommands(f.config.CommandsKept, x.box.events)}
 	s.state = newSession(x.box, s.id, space.Path)
 	x.box.mu.Lock()
 	if len(x.box.isolated) >= f.config.SessionsKept {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -63,6 +64,7 @@ func (f *Facade) pause(x *exchange) error {
 	if err := f.service.PauseSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
 		return conflict(err)
 	}
+	x.box.events.now("paused")
 	x.answer(http.StatusAccepted, f.wire(x.box))
 	return nil
 }
@@ -71,6 +73,7 @@ func (f *Facade) resume(x *exchange) error {
 	if err := f.service.ResumeSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
 		return conflict(err)
 	}
+	x.box.events.now("resumed")
 	x.answer(http.StatusAccepted, f.wire(x.box))
 	return nil
 }
@@ -157,6 +160,7 @@ func (f *Facade) renew(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	x.box.events.now("expires %s", wire.ExpiresAt.UTC().Format(time.RFC3339))
 	x.answer(http.StatusOK, map[string]time.Time{"expiresAt": wire.ExpiresAt.UTC()})
 	return nil
 }
@@ -219,16 +223,13 @@ func (f *Facade) listSandboxes(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	wanted, err := url.ParseQuery(query.Get("metadata")) // which decodes names and values once more, as they were encoded twice
-	if err != nil {
-		return bad("metadata", "%v", err)
-	}
+	wanted := readings(query.Get("metadata"))
 	list := wireList{Items: []wireSandbox{}}
 	p := &list.Pagination
 	p.Page, p.PageSize = page, size
 	for _, box := range f.of(x.caller) {
 		w := f.wire(box)
-		if states := query["state"]; len(states) > 0 && !slices.Contains(states, w.Status.State) || !hasAll(w.Metadata, wanted) {
+		if states := query["state"]; len(states) > 0 && !slices.Contains(states, w.Status.State) || !hasAll(w.Metadata, wanted...) {
 			continue
 		}
 		if p.TotalItems/size == page-1 {
@@ -242,15 +243,33 @@ func (f *Facade) listSandboxes(x *exchange) error {
 	return nil
 }
 
-func hasAll(metadata map[string]string, wanted url.Values) bool {
-	for name, values := range wanted {
-		for _, value := range values {
-			if have, ok := metadata[name]; !ok || have != value {
-				return false
-			}
+// readings are what a filter of metadata may mean: names and values are encoded once more by the Python SDK, and not by the JavaScript SDK.
+func readings(filter string) []url.Values {
+	literal := url.Values{}
+	for pair := range strings.SplitSeq(filter, "&") {
+		if name, value, _ := strings.Cut(pair, "="); pair != "" {
+			literal.Add(name, value)
 		}
 	}
-	return true
+	encoded, err := url.ParseQuery(filter)
+	if err != nil {
+		return []url.Values{literal}
+	}
+	return []url.Values{encoded, literal}
+}
+
+// hasAll says whether metadata is as one of the readings has it.
+func hasAll(metadata map[string]string, readings ...url.Values) bool {
+	return slices.ContainsFunc(readings, func(wanted url.Values) bool {
+		for name, values := range wanted {
+			for _, value := range values {
+				if have, ok := metadata[name]; !ok || have != value {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }
 
 // number reads a parameter that is a number in bounds.

@@ -99,6 +99,13 @@ func (l *outputLog) from(offset int64) (data []byte, end int64, err error) {
 	return data[:n], offset + int64(n), err
 }
 
+// isCut says that there was more than is kept.
+func (l *outputLog) isCut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut
+}
+
 func (l *outputLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

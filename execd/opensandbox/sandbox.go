@@ -43,6 +43,9 @@ type sandbox struct {
 	contexts  *codeContexts
 	persisted persisted
 	gauge     gauge
+	events    *events
+	// entered has the output of its entrypoint; nil: that isn't run.
+	entered *outputLog
 	// changing is held while its network is changed.
 	changing sync.Mutex
 
@@ -60,7 +63,10 @@ type sandbox struct {
 
 // newSandbox is one of which nothing is known yet.
 func (c Config) newSandbox() *sandbox {
-	box := &sandbox{commands: newCommands(c.CommandsKept), sessions: map[string]*session{}, contexts: newCodeContexts(c.ContextsKept), isolated: map[string]*isolated{}}
+	happened := &events{}
+	box := &sandbox{
+		events: happened, commands: newCommands(c.CommandsKept, happened), sessions: map[string]*session{}, contexts: newCodeContexts(c.ContextsKept), isolated: map[string]*isolated{},
+	}
 	box.life, box.end = context.WithCancelCause(context.Background())
 	return box
 }

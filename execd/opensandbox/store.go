@@ -106,6 +106,8 @@ func (f *Facade) takeUp() error {
 		box := f.config.newSandbox()
 		box.id, box.caller, box.created, box.image, box.entrypoint, box.metadata = k.ID, k.Owner, k.Created, k.Image, k.Entrypoint, k.Metadata
 		box.lost = true
+		box.events.add(box.created, "created from image %s", box.image)
+		box.events.now("%v", errLost)
 		box.end(errLost)
 		if err := f.add(box); err != nil {
 			return err
