@@ -95,7 +95,7 @@ test-agentsandbox: build
 
 # OpenSandbox's code-interpreter SDK, in the same way.
 test-code: build
-	@GO="$(GO)" test/opensandbox.sh $(BIN) ""
+	@GO="$(GO)" test/opensandbox.sh $(BIN) "" code
 
 # The Helm chart, and what a real API server would say of what it renders.
 test-chart: build

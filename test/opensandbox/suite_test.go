@@ -44,7 +44,7 @@ var notPassed = map[string]string{
 // TestSuiteOpenSandbox is the suite of OpenSandbox's SDK.
 func TestSuiteOpenSandbox(t *testing.T) {
 	suite, python := material(t, "opensandbox"), os.Getenv("SANDBOXD_SUITE_PYTHON")
-	d := start(t)
+	d := start(t, openPolicy(t))
 	args := []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "90", "-rA", "--tb=short"}
 	for name, why := range notPassed {
 		t.Logf("left out: %s: %s", name, why)
@@ -67,7 +67,7 @@ func TestSuiteAirflow(t *testing.T) {
 	if python == "" {
 		t.Skip("SANDBOXD_SUITE_AIRFLOW names no interpreter that has Airflow: opensandbox.sh was told to leave it out")
 	}
-	d := start(t)
+	d := start(t, openPolicy(t))
 	host, port, _ := net.SplitHostPort(d.address)
 	connection, err := json.Marshal(map[string]any{"conn_type": "generic", "host": host, "port": port, "schema": "http", "password": d.key})
 	if err != nil {
@@ -90,7 +90,7 @@ func TestSuiteCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := start(t, "--show", packages)
+	d := start(t, openPolicy(t), "--show", packages)
 	d.pytest(t, suite, python, []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "90", "-rA", "--tb=short"}, map[string]string{
 		"SANDBOXD_OPENSANDBOX_ADDRESS": d.address, "SANDBOXD_OPENSANDBOX_API_KEY": d.key, "SANDBOXD_TEST_PACKAGES": packages,
 	})
@@ -114,7 +114,7 @@ type daemon struct {
 }
 
 // start starts one in the test network, which has the hosts, by its own name server.
-func start(t *testing.T, flags ...string) *daemon {
+func start(t *testing.T, policy string, flags ...string) *daemon {
 	t.Helper()
 	w := network.New(t)
 	answerDatagrams(t)
@@ -124,7 +124,7 @@ func start(t *testing.T, flags ...string) *daemon {
 		t.Fatal(err)
 	}
 	serve := exec.Command(filepath.Join(os.Getenv("SANDBOXD_BIN"), "sandboxd"), append([]string{"serve", "--socket", filepath.Join(dir, "run", "sandboxd.sock"),
-		"--state", d.state, "--policy", openPolicy(t), "--claim-file", filepath.Join(dir, "ids"), "--first-uid", "750000", "--uids", "4096",
+		"--state", d.state, "--policy", policy, "--claim-file", filepath.Join(dir, "ids"), "--first-uid", "750000", "--uids", "4096",
 		"--resolver", w.Resolver.String(), "--opensandbox-listen", "127.0.0.1:0", "--opensandbox-keys", filepath.Join(dir, "keys")}, flags...)...)
 	serve.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	out, err := serve.StderrPipe()
@@ -179,8 +179,18 @@ func secret() string {
 }
 
 // openPolicy is the built-in policy with what the suite asks for: a sandbox may be open, the private and reserved targets that it names may be named, and
-// what this machine's groups lack is accepted. The cases that come with it and say otherwise are taken out with it.
+// what this machine's groups lack is accepted.
 func openPolicy(t *testing.T) string {
+	t.Helper()
+	return builtIn(t, [][2]string{
+		{`"accept": []`, `"accept": ["cgroup.cpu", "cgroup.memory"]`},
+		{`"default_actions": ["deny"]`, `"default_actions": ["allow", "deny"]`},
+		{`"targets": []`, `"targets": [{"target": "10.0.0.0/8", "ports": []}, {"target": "192.0.2.0/24", "ports": []}]`},
+	})
+}
+
+// builtIn is the built-in policy with changes to its data. The cases that come with it and say otherwise are taken out with it.
+func builtIn(t *testing.T, changes [][2]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "policy")
 	if err := os.CopyFS(dir, rego.Bundle); err != nil {
@@ -192,11 +202,7 @@ func openPolicy(t *testing.T) string {
 		t.Fatal(err)
 	}
 	text := string(data)
-	for _, change := range [][2]string{
-		{`"accept": []`, `"accept": ["cgroup.cpu", "cgroup.memory"]`},
-		{`"default_actions": ["deny"]`, `"default_actions": ["allow", "deny"]`},
-		{`"targets": []`, `"targets": [{"target": "10.0.0.0/8", "ports": []}, {"target": "192.0.2.0/24", "ports": []}]`},
-	} {
+	for _, change := range changes {
 		if !strings.Contains(text, change[0]) {
 			t.Fatalf("data.json has no %s", change[0])
 		}
