@@ -54,6 +54,9 @@ func (w *writer) command(c Command) {
 		w.flag("readOnly", true)
 	}
 	w.base64("stdin", c.Stdin)
+	if c.Terminal {
+		w.flag("terminal", true)
+	}
 	w.close()
 }
 

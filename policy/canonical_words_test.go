@@ -27,7 +27,7 @@ var someRequest = rapid.Custom(func(t *rapid.T) Request {
 		SecurityContext: someContext.Draw(t, "context"),
 		Network:         someNetwork.Draw(t, "network"),
 		Command: Command{Argv: rapid.SliceOfN(someText, 0, 4).Draw(t, "argv"), Env: env.Draw(t, "env"), Cwd: someText.Draw(t, "cwd"),
-			Stdin: rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "stdin"), LeaveChildren: rapid.Bool().Draw(t, "leave"), ReadOnly: rapid.Bool().Draw(t, "readOnly")},
+			Stdin: rapid.SliceOfN(rapid.Byte(), 0, 5).Draw(t, "stdin"), LeaveChildren: rapid.Bool().Draw(t, "leave"), ReadOnly: rapid.Bool().Draw(t, "readOnly"), Terminal: rapid.Bool().Draw(t, "terminal")},
 		Program: Program{Language: someText.Draw(t, "language"), Code: someText.Draw(t, "code"), Inputs: jsontext.Value(someText.Draw(t, "inputs")),
 			Env: env.Draw(t, "programEnv"), Cwd: someText.Draw(t, "programCwd")},
 		File: someFile.Draw(t, "file"),

@@ -20,6 +20,9 @@ type Command struct {
 	LeaveChildren bool `json:"leaveChildren,omitzero"`
 	// ReadOnly has the program and all that it starts write nowhere but to devices.
 	ReadOnly bool `json:"readOnly,omitzero"`
+	// Terminal gives the program a terminal of its own for its standard streams, which somebody sits at. No request on the wire has it: a façade does, that
+	// brings the other end.
+	Terminal bool `json:"terminal,omitzero"`
 }
 
 // What execve(2) and open(2) take. mostArguments counts as the kernel does: each string with its NUL and its pointer. It leaves half of the

@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		refused bool
 		word    string
 	}{
-		"syntax":             {replaceIn("main/decision.rego", "default allow := false", "default allow = := false"), "main/decision.rego:120", refuses, "rego_parse_error"},
+		"syntax":             {replaceIn("main/decision.rego", "default allow := false", "default allow = := false"), "main/decision.rego:121", refuses, "rego_parse_error"},
 		"misspelt input":     {replaceIn("context/privilege.rego", "input.securityContext.privileged != false", "input.securityContext.privileeged != false"), "context/privilege.rego:30", refuses, "undefined ref: input.securityContext.privileeged; have: \"privileeged\"; want (one of)"},
 		"misspelt in a test": {replaceIn("limits/maximum_test.rego", "limits.proven with input as fixture.request\n", "limits.prooven with input as fixture.request\n"), "limits/maximum_test.rego:7", minds, "data.sandboxd.limits.prooven is nowhere, neither in data.json nor a rule; nearest is proven"},
 		"outside":            {add("main/x.rego", "package sandboxd\n\n"+described+"x := http.send({})\n"), "main/x.rego:8", refuses, "http.send"},
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 		"corpus key":         {add("corpus/x.json", "{\n\"title\": \"x\",\n\"casez\": []\n}\n"), "corpus/x.json:3", refuses, "casez"},
 		"corpus request": {add("corpus/x.json", "{\"title\": \"x\",\n\"cases\": [\n{\"title\": \"y\", \"request\": {\"action\": \"exce\"}, \"want\": \"allow\"}\n]}\n"),
 			"corpus/x.json:3", refuses, "nearest is exec"},
-		"must deny":           {replaceIn("data.json", `"proc_mounts": ["Default"]`, `"proc_mounts": ["Default", "Unmasked"]`), "main/decision.rego:139", refuses, "an unmasked /proc"},
+		"must deny":           {replaceIn("data.json", `"proc_mounts": ["Default"]`, `"proc_mounts": ["Default", "Unmasked"]`), "main/decision.rego:140", refuses, "an unmasked /proc"},
 		"no METADATA":         {add("main/x.rego", "package sandboxd\n\nx := 1\n"), "main/x.rego:3", minds, "x has no METADATA"},
 		"no description":      {add("main/x.rego", "package sandboxd\n\n# METADATA\n# title: X\nx := 1\n"), "main/x.rego:5", minds, "no description, no label"},
 		"wrong label":         {replaceIn("context/privilege.rego", `"rule": "context.privileged"`, `"rule": "context.privilege"`), "context/privilege.rego:29", minds, `"context.privilege" and is labelled "context.privileged"`},

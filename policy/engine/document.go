@@ -28,6 +28,7 @@ func document(v view) ast.Value {
 			"stdinDigest", ast.String(v.stdin.String()),
 			"leaveChildren", ast.Boolean(r.Command.LeaveChildren),
 			"readOnly", ast.Boolean(r.Command.ReadOnly),
+			"terminal", ast.Boolean(r.Command.Terminal),
 		),
 		"program", object(
 			"language", ast.String(r.Program.Language),

@@ -35,7 +35,7 @@ var inputFields = fields(map[string]any{
 		"defaultAction": aText,
 		"egress":        list(fields(map[string]any{"action": aText, "target": aText, "ports": someNumbers})),
 	}),
-	"command": fields(map[string]any{"argv": someTexts, "envNames": someTexts, "cwd": aText, "leaveChildren": aTruth, "readOnly": aTruth, "stdinBytes": aNumber, "stdinDigest": aText}),
+	"command": fields(map[string]any{"argv": someTexts, "envNames": someTexts, "cwd": aText, "leaveChildren": aTruth, "readOnly": aTruth, "stdinBytes": aNumber, "stdinDigest": aText, "terminal": aTruth}),
 	"program": fields(map[string]any{
 		"language": aText, "codeBytes": aNumber, "codeDigest": aText, "inputsBytes": aNumber, "inputsDigest": aText, "envNames": someTexts,
 		"cwd": aText,

@@ -118,6 +118,7 @@ func (e *encoder) seen(v *view) {
 	e.blob(v.stdin)
 	e.present(r.Command.LeaveChildren)
 	e.present(r.Command.ReadOnly)
+	e.present(r.Command.Terminal)
 	e.text(r.Program.Language)
 	e.blob(v.code)
 	e.blob(v.inputs)

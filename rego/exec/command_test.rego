@@ -7,7 +7,7 @@ denied_rules(asked) := fixture.rules(denied) if {
 	denied := exec.deny with input as fixture.with_command(asked)
 }
 
-everything := {"exec.argv", "exec.cwd", "exec.env", "exec.program", "exec.shape", "run.language"}
+everything := {"exec.argv", "exec.cwd", "exec.env", "exec.program", "exec.shape", "exec.terminal", "run.language"}
 
 test_plain_command_is_proven if {
 	proven := exec.proven with input as fixture.request

@@ -38,6 +38,7 @@ required := {
 	"exec.env",
 	"exec.program",
 	"exec.shape",
+	"exec.terminal",
 	"file.operation",
 	"file.path",
 	"image.known",

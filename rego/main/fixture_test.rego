@@ -18,7 +18,7 @@ request := {
 		"procMount": "Default",
 	},
 	"network": {"defaultAction": "deny", "egress": []},
-	"command": {"argv": ["ls", "-l"], "envNames": ["HOME"], "cwd": "", "leaveChildren": false, "readOnly": false, "stdinBytes": 0, "stdinDigest": "sha256:0"},
+	"command": {"argv": ["ls", "-l"], "envNames": ["HOME"], "cwd": "", "leaveChildren": false, "readOnly": false, "stdinBytes": 0, "stdinDigest": "sha256:0", "terminal": false},
 	"program": {
 		"language": "",
 		"codeBytes": 0,
