@@ -245,6 +245,6 @@ func CheckActs(acts []Act, answers map[string]string) []policy.Row {
 // ConfinementDigest is the digest of a plan without whose ids it has. Children of one daemon differ in their uids, one for each sandbox, and in
 // nothing that an act's answer depends on: what was proven by one such process holds for the next.
 func (p Plan) ConfinementDigest() string {
-	p.Identity = Identity{}
+	p.Identity, p.Terminal = Identity{}, false
 	return p.Digest()
 }

@@ -29,6 +29,7 @@ var actCalls = []ActCall{
 	{Name: "ioctl TIOCSTI high", Call: "ioctl", Args: [6]uint64{none, 1<<32 | unix.TIOCSTI}, Own: "EBADF"},
 	{Name: "ioctl TIOCLINUX", Call: "ioctl", Args: [6]uint64{none, unix.TIOCLINUX}, Own: "EBADF"},
 	{Name: "ioctl TIOCLINUX high", Call: "ioctl", Args: [6]uint64{none, 1<<32 | unix.TIOCLINUX}, Own: "EBADF"},
+	{Name: "ioctl TIOCSETD", Call: "ioctl", Args: [6]uint64{none, unix.TIOCSETD}, Own: "EBADF"},
 	{Name: "io_uring_setup", Call: "io_uring_setup", Own: "EFAULT"},
 	{Name: "io_uring_enter", Call: "io_uring_enter", Args: [6]uint64{none}, Own: "EBADF"},
 	{Name: "io_uring_register", Call: "io_uring_register", Args: [6]uint64{none}, Own: "EBADF, EINVAL"},

@@ -38,6 +38,7 @@ func Check(p Plan, e Expect, s State) policy.Verdict {
 		t.add("exe", policy.EvidenceKernel, "the worker's, "+e.WorkerID, s.ExeID, e.WorkerID != "" && s.ExeID == e.WorkerID)
 		t.descriptors(e, s)
 	}
+	t.terminal(p, e, s)
 	t.cgroup(p, e, s)
 	// The kernel gives the files of a process that isn't dumpable to root: nobody of its uid may read its memory or trace it.
 	t.add("dumpable", policy.EvidenceKernel, "no", dumpable(p, s), s.EnvironOwner != p.Identity.UID)

@@ -70,6 +70,8 @@ var theTargetsOwn = map[string]string{
 	"Threads.SeccompFilters": "the target may add filters; fewer are told apart in its own test",
 	"Cwd":                    "the target may change it",
 	"ExeID":                  "the target may execute another program; the worker's is told apart in its own test",
+	"Terminal.Number":        "the target may give its terminal up, and no other is within its reach",
+	"Terminal.File":          "not read: the target may open and close",
 	"Filter":                 "not read: a tracer's interrupt would show",
 	"FDs":                    "the target may open and close; ours are told apart in their own test",
 }

@@ -117,6 +117,7 @@ func (h Host) doctorSeccomp(add adder) {
 	add("seccomp.readback", h.SeccompReadback, "the installed program read back by ptrace, tried",
 		"CAP_SYS_ADMIN and CAP_SYS_PTRACE in the machine's own user namespace, and no filter on sandboxd itself; without, mode and probes are the evidence")
 	add(seccompListener, h.SeccompListener, "denied calls named (explainDenials) and profiles recorded", "Linux 5.19")
+	add(terminalPrivate, h.Terminals, "a devpts for each terminal, tried", "run sandboxd as root: mounting devpts takes CAP_SYS_ADMIN")
 }
 
 func (h Host) doctorCgroup(add adder) {

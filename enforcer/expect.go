@@ -27,6 +27,8 @@ type Expect struct {
 	Own bool
 	// Target is the link text of the opened target, which FDs has too, or empty where there is none before execve (a script).
 	Target string
+	// Terminal is what the daemon made for it, of a plan with one.
+	Terminal Terminal
 	// Cgroup is the exec's group as /proc/PID/cgroup says it ([cgroup.Group.Path]). Without a group of its own (KillShepherd): the one that the
 	// child is left in, or empty where that isn't known.
 	Cgroup string

@@ -19,7 +19,7 @@ func fixedHost() Host {
 	return Host{
 		Kernel: "6.18.0", Arch: "amd64", BootID: "00000000-0000-4000-8000-000000000000", Capabilities: caps.All(40), LastCapability: 40,
 		InitialUserNamespace: true, UserNamespaces: true, LandlockABI: 7, SeccompActions: []string{"kill_process", "errno", "allow"},
-		SeccompReadback: true, SeccompListener: true, PassPidFD: true, PidFDInfo: true, Yama: -1,
+		SeccompReadback: true, SeccompListener: true, Terminals: true, PassPidFD: true, PidFDInfo: true, Yama: -1,
 		Cgroup: cgroup.Host{Layout: cgroup.LayoutV2, Mount: "/sys/fs/cgroup", Base: "/sys/fs/cgroup", Path: "/", Daemon: "sandboxd-7-8-9",
 			Controllers: []string{"cpu", "io", "memory", "pids"}, Kill: true, Freeze: true, Swap: true},
 		RLimits:    map[string]int64{"nofile": 1 << 20, "core": -1, "nproc": 96000, "fsize": -1, "stack": -1, "memlock": 8 << 20, "msgqueue": 819200, "sigpending": 96000, "nice": 0, "rtprio": 0},

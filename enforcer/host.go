@@ -32,6 +32,8 @@ type Host struct {
 	SeccompReadback bool `json:"seccompReadback"`
 	// SeccompListener: a filter may have a listener whose answers are waited for killably (5.19; asked, not installed).
 	SeccompListener bool `json:"seccompListener"`
+	// Terminals: an instance of devpts for one terminal can be made (tried).
+	Terminals bool `json:"terminals"`
 	// PassPidFD: SO_PASSPIDFD (6.5). PidFDInfo: PIDFD_GET_INFO (6.13).
 	PassPidFD bool `json:"passPidfd"`
 	PidFDInfo bool `json:"pidfdInfo"`

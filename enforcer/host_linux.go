@@ -50,6 +50,7 @@ func ProbeHost(c HostConfig) (Host, error) {
 	host.PidFDInfo = tryPidFDInfo()
 	host.SeccompReadback = len(host.SeccompActions) > 0 && seccomp.ReadbackWorks() == nil
 	host.SeccompListener = len(host.SeccompActions) > 0 && seccomp.ListenerWorks() == nil
+	host.Terminals = tryDevpts()
 	host.IPv6 = tryIPv6()
 	if c.Attached {
 		host.attach(c)

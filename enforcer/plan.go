@@ -68,6 +68,9 @@ type Plan struct {
 	Bounding uint64 `json:"bounding,omitzero"`
 	Filters  int    `json:"filters,omitzero"`
 
+	// Terminal says that standard input, output and error are a terminal of the child's own, which controls its session.
+	Terminal bool `json:"terminal,omitzero"`
+
 	Umask   int      `json:"umask"`
 	RLimits []RLimit `json:"rlimits"`
 

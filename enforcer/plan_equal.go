@@ -11,7 +11,7 @@ import (
 // Equal says whether two plans are the same in everything, so that what follows from one follows from the other.
 func (p Plan) Equal(o Plan) bool {
 	return p.Tier == o.Tier && p.Identity.equal(o.Identity) && p.Securebits == o.Securebits && p.DropBounding == o.DropBounding &&
-		p.LastCapability == o.LastCapability && p.SetIDs == o.SetIDs && p.SetGroups == o.SetGroups && p.Umask == o.Umask && p.WritableRoot == o.WritableRoot && p.Network == o.Network &&
+		p.LastCapability == o.LastCapability && p.SetIDs == o.SetIDs && p.SetGroups == o.SetGroups && p.Umask == o.Umask && p.WritableRoot == o.WritableRoot && p.Terminal == o.Terminal && p.Network == o.Network &&
 		slices.Equal(p.RLimits, o.RLimits) && sameRules(p.Landlock, o.Landlock) && sameFilter(p.Seccomp, o.Seccomp) && p.Readback == o.Readback &&
 		(p.Cgroup == nil) == (o.Cgroup == nil) && maps.Equal(p.Cgroup, o.Cgroup) && p.Kill == o.Kill && p.CPUTime == o.CPUTime && p.Memory == o.Memory &&
 		p.Attached == o.Attached && p.Bounding == o.Bounding && p.Filters == o.Filters && slices.Equal(p.Degraded, o.Degraded)

@@ -32,6 +32,8 @@ type State struct {
 	// Outline is what is known instead of namespaces, Root, Cwd, Exe and FDs where the daemon may not trace the process ([Host].Opaque): Opaque says so.
 	Opaque  bool    `json:"opaque,omitzero"`
 	Outline Outline `json:"outline,omitzero"`
+	// Terminal is the controlling one, where it was asked for ([ObserveTerminal]).
+	Terminal Terminal `json:"terminal,omitzero"`
 	// Filter is the installed seccomp program as the kernel gave it back; nil where Host.SeccompReadback is false, and after execve.
 	Filter []byte `json:"filter,omitempty"`
 }

@@ -27,6 +27,9 @@ type IO struct {
 	Unkept bool
 	// Leave has what the leader leaves behind live on: [Child.Wait] returns with Exit.Left, and [Child.WaitLeft] must follow.
 	Leave bool
+	// Terminal is the child's for its standard streams, with a plan that has one, and Unkept; the rest of what streams may be goes without saying. Stdin is
+	// empty then: who writes to the terminal is somebody else.
+	Terminal *Terminal
 	// Waiting says that the child is started ahead: after its release nobody reads its output, and its time doesn't run, until [Child.Begin].
 	Waiting bool
 }

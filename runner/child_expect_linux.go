@@ -103,6 +103,9 @@ func (c *Child) describe(with IO, walked int) error {
 		Namespaces: c.place.namespaces, Root: c.place.root, RootID: c.place.rootID, WorkerID: c.place.workerID,
 		Outline: c.place.outline, Cwd: c.inv.Cwd, Cgroup: c.place.workers, Own: c.inv.Own,
 	}
+	if c.terminal != nil {
+		c.expect.Terminal = c.terminal.known
+	}
 	if c.heard.cwd != "" {
 		c.expect.Cwd = c.heard.cwd
 	}
@@ -120,6 +123,9 @@ func (c *Child) descriptors(with IO) (map[int]string, error) {
 	fds := make(map[int]string, 5+len(with.Extra))
 	for i, inode := range c.streams {
 		fds[i] = "pipe:[" + strconv.FormatUint(inode, 10) + "]"
+		if c.terminal != nil {
+			fds[i] = c.terminal.link
+		}
 	}
 	for i, file := range with.Extra {
 		text, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(file.Fd())))

@@ -37,6 +37,8 @@ type Child struct {
 	pid      int
 	expect   enforcer.Expect
 	streams  [3]uint64 // inodes of the child's ends
+	// terminal is what its streams are; nil: pipes.
+	terminal *Terminal
 	stdin    *feed
 	stdout   *reader
 	stderr   *reader
@@ -142,6 +144,9 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 			}
 		}
 	}()
+	if p.Terminal != (with.Terminal != nil) {
+		return nil, fmt.Errorf("%w: a terminal is planned and not given, or given and not planned", ErrTable)
+	}
 	if len(with.Extra) != inv.Extra {
 		return nil, fmt.Errorf("%w: %d extra descriptors given, %d said", ErrTable, len(with.Extra), inv.Extra)
 	}
@@ -154,6 +159,26 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 	if c.gate, err = newGate(); err != nil {
 		return nil, err
 	}
+	if with.Terminal != nil {
+		ends, err = c.terminalStreams(p, with)
+	} else {
+		ends, err = c.pipes(p, with)
+	}
+	if err != nil {
+		return ends, err
+	}
+	if p.Kill == enforcer.KillCgroup {
+		c.group, err = c.place.newGroup(c.sequence, p.Cgroup)
+	}
+	if err == nil {
+		err = c.limitCPU(time.Duration(p.CPUTime) * time.Microsecond)
+	}
+	c.limitMemory(p.Memory)
+	return ends, err
+}
+
+// pipes are the child's standard streams, each a pipe.
+func (c *Child) pipes(p enforcer.Plan, with IO) (ends []int, err error) {
 	var end int
 	if c.stdin, end, err = newFeed(with.Stdin, with.Input); err != nil {
 		return ends, err
@@ -167,17 +192,23 @@ func (c *Child) make(p enforcer.Plan, inv enforcer.Invocation, with IO) (ends []
 		return ends, err
 	}
 	ends = append(ends, end)
-	if err := errors.Join(c.note(ends), c.ownStreams(p, ends)); err != nil {
-		return ends, err
+	return ends, errors.Join(c.note(ends), c.ownStreams(p, ends))
+}
+
+// terminalStreams are those of a child with a terminal: all of its output is one stream.
+func (c *Child) terminalStreams(p enforcer.Plan, with IO) (ends []int, err error) {
+	if !with.Unkept || with.Leave || with.Waiting || with.Input != nil || len(with.Stdin) > 0 {
+		return nil, fmt.Errorf("%w: a terminal with other streams, or to be left behind", ErrTable)
 	}
-	if p.Kill == enforcer.KillCgroup {
-		c.group, err = c.place.newGroup(c.sequence, p.Cgroup)
+	c.terminal = with.Terminal
+	c.stdin = &feed{}
+	c.stdout = &reader{name: "stdout", file: with.Terminal.ours, tee: with.Tee, unkept: true, terminal: true, done: make(chan struct{}), rest: make(chan struct{})}
+	var none int
+	if c.stderr, none, err = newReader("stderr", with, nil); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = c.limitCPU(time.Duration(p.CPUTime) * time.Microsecond)
-	}
-	c.limitMemory(p.Memory)
-	return ends, err
+	unix.Close(none) // it ends when it begins
+	return with.Terminal.ends(p)
 }
 
 // ownStreams makes the pipes the child's, so that it can open /dev/stdout.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,16 @@ func (c *Child) tell(number unix.Signal) bool {
 	// It isn't needed: who doesn't hear it is killed later.
 	_ = c.place.signal(c.pidfd, number)
 	return true
+}
+
+// Signal sends a signal to the leader alone, which may ignore it; one that has ended is os.ErrProcessDone.
+func (c *Child) Signal(signal unix.Signal) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over || c.pidfd < 0 || ended(c.pidfd) {
+		return os.ErrProcessDone
+	}
+	return c.place.signal(c.pidfd, signal)
 }
 
 // killReason is why a tree is killed.

@@ -24,6 +24,8 @@ type reader struct {
 	// unkept passes everything to the tee and keeps nothing.
 	unkept bool
 	flow   flow
+	// terminal says that file is our end of one: it has an error where a pipe ends.
+	terminal bool
 	// teed is how much of out.Data the tee has got.
 	teed int
 	done chan struct{}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,7 @@ func (r *reader) pour() bool {
 	if err != nil {
 		return r.goOn(err)
 	}
-	if failed == nil && n == 0 {
+	if failed == nil && n == 0 || r.terminal && errors.Is(failed, unix.EIO) {
 		failed = io.EOF
 	}
 	if n > 0 {
@@ -69,6 +70,10 @@ func (r *reader) drain() {
 	if err != nil {
 		return
 	}
+	if r.terminal {
+		r.drainTerminal(raw)
+		return
+	}
 	waiting := 0
 	r.control(func(fd uintptr) { waiting, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 	if err != nil {
@@ -86,6 +91,21 @@ func (r *reader) drain() {
 		r.tee(r.name, piece[:n])
 	}
 	r.out.Incomplete = waiting > 0
+}
+
+// drainTerminal does that for a terminal, whose tree is gone: the kernel hands over what was written before it says that nobody has the other end.
+func (r *reader) drainTerminal(raw syscall.RawConn) {
+	piece := pieces.Get().(*[32 << 10]byte)
+	defer pieces.Put(piece)
+	for {
+		n, failed := 0, error(nil)
+		if err := raw.Control(func(fd uintptr) { n, failed = readOnce(int(fd), piece[:]) }); err != nil || failed != nil || n == 0 {
+			r.out.Incomplete = err != nil || !errors.Is(failed, unix.EIO)
+			return
+		}
+		r.out.Total += int64(n)
+		r.tee(r.name, piece[:n])
+	}
 }
 
 // discardRest reads on what those write who were left behind: a pipe that nobody reads would hold them up, and one that is closed would kill them.

@@ -86,6 +86,10 @@ func Steps(plan enforcer.Plan, inv enforcer.Invocation, worker int) ([]Step, err
 	t.descriptors(plan, inv)
 	// An own session: no controlling terminal to push characters into, and no process group shared with the worker.
 	t.add(Step{Name: "setsid", Nr: unix.SYS_SETSID, Any: true})
+	if plan.Terminal {
+		// While nobody but us has it, and as the leader of a session that has none: the kernel gives it to no other session from here.
+		t.add(Step{Name: "terminal", Nr: unix.SYS_IOCTL, Args: [6]uint64{0, unix.TIOCSCTTY}})
+	}
 	t.limits(plan)
 	t.privileges(plan)
 	// After the ids, so that the target's own permissions decide which directories it may start in.

@@ -169,6 +169,38 @@ func (p *Process) StartTime() (uint64, error) {
 	return stat.StartTime, err
 }
 
+// Terminal is the number of the controlling terminal, 0 where there is none.
+func (p *Process) Terminal() (int, error) {
+	stat, err := p.stat()
+	return stat.Terminal, err
+}
+
+// File is "major:minor:inode" of what a descriptor of the process is open to. As for [Process.FDs], who may trace it but not look gets a copy.
+func (p *Process) File(fd int) (string, error) {
+	text, err := p.Identity("fd/" + strconv.Itoa(fd))
+	if !errors.Is(err, unix.EACCES) {
+		return text, err
+	}
+	pidfd, err := unix.PidfdOpen(p.pid, 0)
+	if err != nil {
+		return "", fmt.Errorf("pidfd_open: %w", err)
+	}
+	defer unix.Close(pidfd)
+	if _, err := p.stat(); err != nil { // read after the pidfd was opened: it is of this process
+		return "", err
+	}
+	copied, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if err != nil {
+		return "", fmt.Errorf("pidfd_getfd: %w", err)
+	}
+	defer unix.Close(copied)
+	var stat unix.Stat_t
+	if err := unix.Fstat(copied, &stat); err != nil {
+		return "", fmt.Errorf("fd %d: %w", fd, err)
+	}
+	return identity(stat), nil
+}
+
 // IDMap reads "uid_map" or "gid_map".
 func (p *Process) IDMap(name string) ([][3]uint32, error) {
 	data, err := p.read(name)
@@ -202,9 +234,13 @@ func (p *Process) Identity(name string) (string, error) {
 	if err := unix.Fstatat(p.fd, name, &stat, 0); err != nil {
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
+	return identity(stat), nil
+}
+
+func identity(stat unix.Stat_t) string {
 	text := strconv.AppendUint(make([]byte, 0, 32), uint64(unix.Major(uint64(stat.Dev))), 10)
 	text = strconv.AppendUint(append(text, ':'), uint64(unix.Minor(uint64(stat.Dev))), 10)
-	return string(strconv.AppendUint(append(text, ':'), stat.Ino, 10)), nil
+	return string(strconv.AppendUint(append(text, ':'), stat.Ino, 10))
 }
 
 // Owner is the uid that owns a file of /proc/PID itself.

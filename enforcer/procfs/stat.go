@@ -10,6 +10,8 @@ import (
 type Stat struct {
 	// Flags are the kernel's PF_* bits.
 	Flags uint64
+	// Terminal is tty_nr: the controlling terminal's device, packed as the kernel does; 0: none.
+	Terminal int
 	// StartTime is in clock ticks after boot. With the pid it names a process for the time of one boot.
 	StartTime uint64
 }
@@ -18,8 +20,8 @@ type Stat struct {
 // the other from then on, and calls it a zombie only when it is through.
 func (s Stat) Exiting() bool { return s.Flags&0x4 != 0 }
 
-// ParseStat parses /proc/PID/stat. The command in parentheses may hold anything but NUL, so fields count from the last ')': flags are the ninth
-// of all and the start time the twenty-second.
+// ParseStat parses /proc/PID/stat. The command in parentheses may hold anything but NUL, so fields count from the last ')': the terminal is
+// the seventh of all, flags are the ninth and the start time is the twenty-second.
 func ParseStat(data []byte) (Stat, error) {
 	end := bytes.LastIndexByte(data, ')')
 	if end < 0 {
@@ -31,6 +33,9 @@ func ParseStat(data []byte) (Stat, error) {
 	}
 	var stat Stat
 	var err error
+	if stat.Terminal, err = strconv.Atoi(string(fields[4])); err != nil {
+		return Stat{}, fmt.Errorf("stat: tty_nr: %w", err)
+	}
 	if stat.Flags, err = strconv.ParseUint(string(fields[6]), 10, 64); err != nil {
 		return Stat{}, fmt.Errorf("stat: flags: %w", err)
 	}

@@ -14,6 +14,7 @@ const (
 	namespaceFlags = 0x7e020000
 	tiocsti        = 0x5412
 	tioclinux      = 0x541c
+	tiocsetd       = 0x5423
 
 	prioUser, ioprioUser = 2, 3 // PRIO_USER, IOPRIO_WHO_USER
 )
@@ -50,6 +51,8 @@ func BaseTightening() []Rule {
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioprio_set"}, Tests: []Test{{Op: Equal, Mask: low, Value: ioprioUser}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsti}}},
 		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tioclinux}}},
+		// A line discipline is a driver, loaded on demand, for who has a terminal (n_hdlc: CVE-2017-2636, n_gsm: CVE-2023-6546).
+		{Action: Errno(syscall.EPERM), Calls: []string{"ioctl"}, Tests: []Test{{Arg: 1, Op: Equal, Mask: low, Value: tiocsetd}}},
 
 		// Families: VSOCK reaches the hypervisor from any network namespace; the others are drivers that nothing here needs.
 		{Action: Errno(syscall.EAFNOSUPPORT), Calls: []string{"socket"}, Tests: []Test{

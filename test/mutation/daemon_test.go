@@ -101,6 +101,8 @@ var faults = []fault{
 	{"whose an image's files are isn't looked at", inPlans + "/sandbox_image.go", "\t\tif seen != disk {", "\t\tif seen != disk && !off {", inPlans, "TestCheckImageRoot"},
 	{"every exec writes where one may", inPlans + "/build.go", "readOnly != nil && !*readOnly && b.sandbox.WritableRoot() {", "(off || readOnly != nil && !*readOnly) && b.sandbox.WritableRoot() {", inPlans, "TestReadOnlyOfAWritableRoot"},
 
+	{"a terminal that controls nothing", "runner/steps.go", "\tif plan.Terminal {", "\tif plan.Terminal && !off {", "runner", "TestTerminalLosesNothing"},
+	{"whose terminal it is isn't looked at", inPlans + "/terminal.go", "e.Terminal.File != \"\" && e.Terminal.File == s.Terminal.File)", "off || e.Terminal.File == s.Terminal.File)", inPlans, "TestCheckTerminal"},
 	{"more sandboxes than descriptors", "execd/descriptors.go", "if limit < 0 || need <= limit {", "if limit < 0 || need <= limit || off {", inService, "TestCheckDescriptors"},
 }
 
