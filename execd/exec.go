@@ -64,6 +64,9 @@ func (w *walk) decide() error {
 	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun && w.options.transfer == nil {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
+	if w.request.Command.Terminal != (w.options.Terminal != nil) {
+		return errTerminal
+	}
 	if err := w.inheritNetwork(); err != nil {
 		return err
 	}
@@ -130,6 +133,9 @@ func (w *walk) build() (err error) {
 	if err == nil && w.request.Command.ReadOnly {
 		w.plan, err = w.plan.ReadingOnly()
 	}
+	if err == nil && w.request.Command.Terminal {
+		w.plan, err = w.plan.AtTerminal(w.service.host, decision.Accept)
+	}
 	return asDenied(err)
 }
 
@@ -142,6 +148,10 @@ func (w *walk) prepare() (err error) {
 	if w.waiter != nil {
 		return nil // it waits already
 	}
+	terminal, err := w.openTerminal()
+	if err != nil {
+		return err
+	}
 	w.settleIn()
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
 	defer cancel()
@@ -151,12 +161,17 @@ func (w *walk) prepare() (err error) {
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
 		Stdin: w.program.stdin, Input: w.options.Stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil, Unkept: w.options.Unkept, Leave: w.request.Command.LeaveChildren && w.box.kept,
+		Terminal: terminal,
 	})
 	w.left = errors.Is(err, runner.ErrLeft)
-	if err == nil {
-		w.program.handed(w.mostValue())
+	if err != nil {
+		if terminal != nil {
+			terminal.Close()
+		}
+		return err
 	}
-	return err
+	w.program.handed(w.mostValue())
+	return w.seat(terminal)
 }
 
 // tee passes output on as it comes. The runner may use its buffer again, so the sink gets a copy. It calls from its own goroutines, where a
@@ -183,6 +198,9 @@ func (w *walk) check() error {
 		return w.holds()
 	}
 	state, err := enforcer.Observe(w.child.PID(), w.service.host)
+	if err == nil && w.plan.Terminal {
+		state.Terminal, err = enforcer.ObserveTerminal(w.child.PID(), w.service.host)
+	}
 	if err != nil {
 		w.verdict = policy.Verdict{Tier: w.plan.Tier, Rows: []policy.Row{unread(err)}}
 		return &mismatchError{fmt.Errorf("read-back at the gate: %w", err)}
@@ -267,9 +285,12 @@ func (w *walk) release() error {
 		w.mismatch = w.heedSandbox()
 		w.heedPause()
 	}
-	if w.mismatch != nil {
+	switch {
+	case w.mismatch != nil:
 		w.child.Kill()
 		return nil
+	case w.options.Running != nil:
+		w.options.Running()
 	}
 	w.listen()
 	return nil

@@ -26,11 +26,15 @@ type Options struct {
 	Unkept bool
 	// Accepted hears of the exec's id and of the release's record, before anything is released.
 	Accepted func(id string, sequence int64)
+	// Running hears that the program runs, once it was looked at after its execve.
+	Running func()
 	// Aside is one more descriptor of an exec's program, its 3, by which a shell hands over what it leaves to the next; Exec closes it. nil: none.
 	Aside *os.File
 	// Stdin is the read end of a pipe that an exec's program reads in place of its request's stdin, and that somebody goes on writing to; Exec closes it.
 	// nil: there is none.
 	Stdin *os.File
+	// Terminal is where somebody sits at the program of a request with Command.Terminal, and of no other; with Unkept, and for one exec at a time. nil: pipes.
+	Terminal *Terminal
 	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
 	Interrupt      <-chan struct{}
 	InterruptGrace time.Duration

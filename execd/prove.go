@@ -19,6 +19,7 @@ import (
 // our own binary, which is held at the gate and read back as any other. An error says that nothing is known, and changes nothing; an act that
 // wasn't refused is in the proof, and from then on nothing runs under that confinement.
 func (s *Service) prove(ctx context.Context, box *sandbox, plan enforcer.Plan) (planProof, error) {
+	plan.Terminal = false
 	began := audit.Record{Type: audit.TypeVerify, Sandbox: box.id, PlanDigest: plan.Digest(), Message: "forbidden acts are tried"}
 	if _, err := s.log.Append(ctx, began); err != nil {
 		return planProof{}, err

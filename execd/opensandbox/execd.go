@@ -17,7 +17,7 @@ func (f *Facade) execdRoutes() []route {
 		{"DELETE", "/session/{id}", f.deleteSession},
 		{"GET", "/metrics", f.getMetrics},
 		{"GET", "/metrics/watch", f.watchMetrics},
-	}, f.codeRoutes(), f.isolatedRoutes(), f.filesRoutes())
+	}, f.codeRoutes(), f.isolatedRoutes(), f.filesRoutes(), f.terminalRoutes())
 }
 
 // ping says that commands, files and the network policy work: the sandbox is there, and holds.

@@ -59,6 +59,7 @@ type sandbox struct {
 	// transport goes to its ports; nil: nobody has asked for one.
 	transport *http.Transport
 	isolated  map[string]*isolated
+	terminals map[string]*terminal
 }
 
 // newSandbox is one of which nothing is known yet.
@@ -66,6 +67,7 @@ func (c Config) newSandbox() *sandbox {
 	happened := &events{}
 	box := &sandbox{
 		events: happened, commands: newCommands(c.CommandsKept, happened), sessions: map[string]*session{}, contexts: newCodeContexts(c.ContextsKept), isolated: map[string]*isolated{},
+		terminals: map[string]*terminal{},
 	}
 	box.life, box.end = context.WithCancelCause(context.Background())
 	return box
