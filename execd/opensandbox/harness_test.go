@@ -92,13 +92,14 @@ const (
 
 // server is a façade behind its listener.
 type server struct {
-	t      testing.TB
-	base   string
-	state  string
-	log    *bytes.Buffer
-	logMu  *sync.Mutex // guards log
-	client *http.Client
-	stop   func()
+	t       testing.TB
+	service *execd.Service
+	base    string
+	state   string
+	log     *bytes.Buffer
+	logMu   *sync.Mutex // guards log
+	client  *http.Client
+	stop    func()
 }
 
 // serve starts one with its state in a directory of its own, or in one that another had.
@@ -138,6 +139,7 @@ func serveWith(t testing.TB, state string, configure func(*execd.Config, *Config
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.service = service
 	facade, err := Open(service, o)
 	if err != nil {
 		t.Fatal(err)
