@@ -87,7 +87,7 @@ func sessionLimit(t *testing.T, s *server) {
 	b.call("POST", "/session", "").must(200).into(&session)
 	at := "/session/" + session.ID + "/run"
 	b.call("POST", at, `{"command":"export KEPT=yes; cd /tmp"}`).must(200)
-	events := events(t, b.call("POST", at, `{"command":"echo a; echo; echo b; setsid sleep 600 & sleep 600","timeout":500}`).must(200))
+	events := eventsOf(t, b.call("POST", at, `{"command":"echo a; echo; echo b; setsid sleep 600 & sleep 600","timeout":500}`).must(200))
 	var lines []string
 	for _, e := range events {
 		if e.Type == "stdout" {
@@ -102,8 +102,8 @@ func sessionLimit(t *testing.T, s *server) {
 	}
 }
 
-// events are those of a stream.
-func events(t testing.TB, a answer) (list []event) {
+// eventsOf are those of a stream.
+func eventsOf(t testing.TB, a answer) (list []event) {
 	t.Helper()
 	for frame := range strings.SplitSeq(strings.TrimSuffix(a.body, "\n\n"), "\n\n") {
 		var e event

@@ -103,6 +103,9 @@ func (o owned) now(t *testing.T) string {
 	} {
 		fmt.Fprintf(&b, "%d %s\n", a.must(200).status, a.body)
 	}
+	if o.codeContext != "" {
+		fmt.Fprintln(&b, o.call("GET", "/code/contexts/"+o.codeContext, "").must(200).body)
+	}
 	return b.String()
 }
 
@@ -161,7 +164,11 @@ func TestEveryRouteIsItsOwners(t *testing.T) {
 		for _, r := range api.routes {
 			what, path := api.name+": "+r.method+" "+r.path, one.named(t, r)
 			if !strings.Contains(path, "?") {
-				path += "?path=/work/kept&id=" + one.command
+				id := one.command
+				if strings.HasPrefix(path, "/code") {
+					id = one.codeContext
+				}
+				path += "?path=/work/kept&id=" + id
 			}
 			for name, headers := range map[string][]string{
 				"nothing": nil, "his own token": {api.header, api.token}, "his own key": {headerKey, twoKey}, "the owner's own key": {headerKey, oneKey},
@@ -170,8 +177,8 @@ func TestEveryRouteIsItsOwners(t *testing.T) {
 				closed(what+" with "+name, s.do(r.method, api.at+path, "{}", headers...), 401)
 			}
 			// At his own endpoint, the names of what the first has are nothing.
-			if strings.Contains(r.path, "{") && !strings.Contains(r.path, "{uid}") || r.path == "/command" && r.method == http.MethodDelete {
-				body := `{"command":"cat /work/kept","code":"cat /work/kept"}`
+			if strings.Contains(r.path, "{") && !strings.Contains(r.path, "{uid}") || slices.Contains([]string{"DELETE /command", "DELETE /code", "POST /code"}, r.method+" "+r.path) {
+				body := `{"command":"cat /work/kept","code":"open('/work/kept').read()","context":{"id":"` + one.codeContext + `","language":"python"}}`
 				closed(what+" in his own", s.do(r.method, api.own+path, body, api.header, api.token), 400, 404, 503)
 			}
 		}
