@@ -30,8 +30,7 @@ type owned struct {
 	box
 	egress, egressToken            string
 	command, session, isolate, run string
-	// codeContext is of the first owner's too, where there are any.
-	codeContext string
+	codeContext, terminal          string
 }
 
 func own(t *testing.T, b box) owned {
@@ -55,10 +54,10 @@ func own(t *testing.T, b box) owned {
 	o.isolate = made.Session
 	b.call("POST", "/v1/isolated/session/"+o.isolate+"/run", `{"code":"sleep 600","background":true}`).must(202).into(&made)
 	o.run = made.Run
-	if slices.ContainsFunc(tables(t)["execd"], func(r route) bool { return r.method == "POST" && r.path == "/code/context" }) {
-		b.call("POST", "/code/context", `{"language":"python"}`).must(200).into(&made)
-		o.codeContext = made.ID
-	}
+	b.call("POST", "/code/context", `{"language":"python"}`).must(200).into(&made)
+	o.codeContext = made.ID
+	b.call("POST", "/pty", `{}`).must(201).into(&made)
+	o.terminal = made.Session
 	return o
 }
 
@@ -76,7 +75,7 @@ func (o owned) named(t *testing.T, r route) string {
 			{"/sandboxes/", "id", o.id}, {"/sandboxes/" + o.id + "/endpoints/", "port", "44772"}, {"/sandboxes/" + o.id + "/diagnostics/", "kind", "logs"},
 			{"/snapshots/", "id", o.id}, {"/templates/", "id", o.id}, {"/pools/", "id", o.id},
 			{"/command/", "id", o.command}, {"/session/", "id", o.session}, {"/v1/filesystem/", "uid", "4711"}, {"/v1/filesystem/", "gid", "4711"},
-			{"/v1/isolated/session/" + o.isolate + "/runs/", "run", o.run}, {"/v1/isolated/session/", "id", o.isolate}, {"/code/", "id", o.codeContext},
+			{"/v1/isolated/session/" + o.isolate + "/runs/", "run", o.run}, {"/v1/isolated/session/", "id", o.isolate}, {"/code/", "id", o.codeContext}, {"/pty/", "id", o.terminal},
 		} {
 			if strings.HasPrefix(before, known.prefix) && name == known.name {
 				value = known.value
@@ -100,11 +99,9 @@ func (o owned) now(t *testing.T) string {
 		o.call("GET", "/command/status/"+o.command, ""), o.call("GET", "/v1/isolated/session/"+o.isolate+"/runs/"+o.run, ""),
 		o.call("GET", "/v1/isolated/session/"+o.isolate, ""), o.call("GET", "/directories/list?path=/work&depth=5", ""),
 		o.call("GET", "/files/download?path=/work/kept", ""),
+		o.call("GET", "/code/contexts/"+o.codeContext, ""), o.call("GET", "/pty/"+o.terminal, ""),
 	} {
 		fmt.Fprintf(&b, "%d %s\n", a.must(200).status, a.body)
-	}
-	if o.codeContext != "" {
-		fmt.Fprintln(&b, o.call("GET", "/code/contexts/"+o.codeContext, "").must(200).body)
 	}
 	return b.String()
 }
