@@ -13,8 +13,9 @@ const AskedRefused = "REFUSED"
 
 // answers are those of a network to each family of kinds. None is a time-out: what may not go out is told so at once.
 type answers struct {
-	// stream is a connection, local one to the relay's port on the loopback, message one by MSG_FASTOPEN, mptcp one of MPTCP.
-	stream, local, message, mptcp []string
+	// stream is a connection, translated one to an address that stands for another (none: as stream), local one to the relay's port on the loopback, message one
+	// by MSG_FASTOPEN, mptcp one of MPTCP.
+	stream, translated, local, message, mptcp []string
 	// datagram is one, meet one to oneself at the address of another.
 	datagram, meet   []string
 	ask, askStream   []string
@@ -27,9 +28,9 @@ type answers struct {
 
 // networkAnswers are the answers by what holds the network, where Landlock doesn't hold it.
 //
-// A connection that the relay refuses is accepted first, since the kernel asks nobody before it answers: it ends with a reset. In a kept sandbox whose
-// network lets something out, an exec that may not is held by the same relay and resolver, which know its rules besides: NetworkFence has two
-// answers that are right.
+// What the acts connect to no rule opens, so the kernel refuses it before anybody accepts. What comes to the relay's own port, or to a translated address of a
+// range that a rule names, is accepted first, since the kernel asks nobody before it answers: it ends with a reset. In a kept sandbox whose network lets
+// something out, an exec that may not is held by the same relay and resolver, which know its rules besides: there NetworkFence has two answers that are right.
 var networkAnswers = map[string]answers{
 	NetworkNone: {
 		stream: errnos(unix.ENETUNREACH), local: errnos(unix.ECONNREFUSED), message: errnos(unix.ENETUNREACH), mptcp: errnos(unix.EPROTONOSUPPORT, unix.ENETUNREACH),
@@ -38,17 +39,18 @@ var networkAnswers = map[string]answers{
 		ping: errnos(unix.EACCES, unix.ENETUNREACH), device: errnos(unix.EPERM), option: errnos(unix.EPERM),
 	},
 	NetworkFence: {
-		stream: errnos(unix.ECONNREFUSED, unix.ECONNRESET), local: errnos(unix.ECONNREFUSED, unix.ECONNRESET), message: errnos(unix.ECONNREFUSED, unix.ECONNRESET),
-		mptcp:    errnos(unix.EPROTONOSUPPORT, unix.ECONNREFUSED, unix.ECONNRESET),
+		stream: errnos(unix.ECONNREFUSED), translated: errnos(unix.ECONNREFUSED, unix.ECONNRESET), local: errnos(unix.ECONNREFUSED, unix.ECONNRESET),
+		message: errnos(unix.ECONNREFUSED), mptcp: errnos(unix.EPROTONOSUPPORT, unix.ECONNREFUSED),
 		datagram: errnos(unix.ECONNREFUSED), meet: errnos(unix.ECONNREFUSED),
 		ask: append(errnos(unix.ECONNREFUSED), AskedRefused), askStream: append(errnos(unix.ECONNREFUSED), AskedRefused),
-		meetStream: errnos(unix.ECONNREFUSED, unix.ECONNRESET), take: errnos(unix.EADDRINUSE),
+		meetStream: errnos(unix.ECONNREFUSED), take: errnos(unix.EADDRINUSE),
 		ping: errnos(unix.EACCES, unix.ECONNREFUSED), device: errnos(unix.EPERM), option: errnos(unix.EPERM),
 	},
 	NetworkRelay: {
-		stream: errnos(unix.ECONNRESET), local: errnos(unix.ECONNRESET), message: errnos(unix.ECONNRESET), mptcp: errnos(unix.EPROTONOSUPPORT, unix.ECONNRESET),
+		stream: errnos(unix.ECONNREFUSED), translated: errnos(unix.ECONNREFUSED, unix.ECONNRESET), local: errnos(unix.ECONNRESET),
+		message: errnos(unix.ECONNREFUSED), mptcp: errnos(unix.EPROTONOSUPPORT, unix.ECONNREFUSED),
 		datagram: errnos(unix.ECONNREFUSED), meet: errnos(unix.ECONNREFUSED),
-		ask: []string{AskedRefused}, askStream: []string{AskedRefused}, meetStream: errnos(unix.ECONNRESET), take: errnos(unix.EADDRINUSE),
+		ask: []string{AskedRefused}, askStream: []string{AskedRefused}, meetStream: errnos(unix.ECONNREFUSED), take: errnos(unix.EADDRINUSE),
 		ping: errnos(unix.EACCES, unix.ECONNREFUSED), device: errnos(unix.EPERM), option: errnos(unix.EPERM),
 	},
 	NetworkFilter: {
@@ -84,7 +86,7 @@ func errnos(list ...unix.Errno) []string {
 // landlocked are the answers where Landlock is asked first.
 func (a answers) landlocked(net uint64) answers {
 	if net&unix.LANDLOCK_ACCESS_NET_CONNECT_TCP != 0 {
-		a.stream, a.local, a.askStream = denied, denied, denied
+		a.stream, a.translated, a.local, a.askStream = denied, denied, denied, denied
 		a.message = append(slices.Clone(a.message), denied...) // kernels differ in whether Landlock is asked
 	}
 	if net&unix.LANDLOCK_ACCESS_NET_BIND_TCP != 0 {
@@ -105,6 +107,9 @@ func (a answers) of(act NetworkAct) []string {
 	case ActConnect, ActFastOpenConnect:
 		if act.local() {
 			return a.local
+		}
+		if act.translated() && len(a.translated) > 0 {
+			return a.translated
 		}
 		return a.stream
 	case ActFastOpen, ActFastOpenMessage:

@@ -116,6 +116,8 @@ func (a NetworkAct) Family() int {
 
 func (a NetworkAct) local() bool { return a.Address == "127.0.0.1" || a.Address == "::1" }
 
+func (a NetworkAct) translated() bool { return a.Address == byNAT64 || a.Address == by6to4 }
+
 // connects says whether it connects as everybody does, to a port that may have been granted.
 func (a NetworkAct) connects() bool {
 	return a.Kind == ActConnect || a.Kind == ActFastOpenConnect || a.Kind == ActAskStream

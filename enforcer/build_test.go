@@ -306,7 +306,7 @@ func BenchmarkPlanDigest(b *testing.B) {
 // A network that lets something out is the fence's to hold: Landlock, which knows ports and no destinations, leaves it alone.
 func TestBuildLetsOut(t *testing.T) {
 	box := fixedSandbox()
-	box.Network = fence.AnyIP(true)
+	box.Network = fence.AnyIP(true, true)
 	for name, spec := range map[string]policy.NetworkSpec{
 		"a name":     {Egress: []policy.EgressRule{{Action: policy.NetworkAllow, Target: "example.org"}}},
 		"everything": {DefaultAction: policy.NetworkAllow},

@@ -51,6 +51,11 @@ func (h Host) Doctor() []Mechanism {
 		fenced = h.FenceWhy
 	}
 	add(networkFence, h.Fence, fenced, howToFence)
+	logged := "connections that the fence refuses by itself are told of, and on record"
+	if h.Fence && !h.FenceLog {
+		logged = h.FenceLogWhy
+	}
+	add("fence.log", h.FenceLog, logged, "a kernel with CONFIG_NFT_LOG and CONFIG_NETFILTER_NETLINK_LOG (modprobe nft_log nfnetlink_log)")
 	add("pidfd.pass", h.PassPidFD, "SO_PASSPIDFD: the kernel gives the child's pidfd", "Linux 6.5")
 	add("pidfd.info", h.PidFDInfo, "PIDFD_GET_INFO", "Linux 6.13")
 	add("dumpable", h.SuidDumpable != 1, fmt.Sprintf("fs.suid_dumpable is %d", h.SuidDumpable),

@@ -57,15 +57,25 @@ func ProbeHost(c HostConfig) (Host, error) {
 		return host, nil
 	}
 	host.UserNamespaces = tryUserNamespace() == nil
-	if err := fence.Works(fence.AnyIP(host.IPv6)); err == nil {
-		host.Fence = true
-	} else {
-		host.FenceWhy = err.Error()
-	}
+	host.tryFence()
 	if host.Sources, err = mount.Sources(c.Show); err != nil {
 		return Host{}, fmt.Errorf("host: %w", err)
 	}
 	return host, nil
+}
+
+// tryFence makes a fence, and where that can't be had one that doesn't tell what it refuses by itself.
+func (h *Host) tryFence() {
+	err := fence.Works(fence.AnyIP(h.IPv6, true))
+	if h.Fence, h.FenceLog = err == nil, err == nil; err == nil {
+		return
+	}
+	h.FenceLogWhy = err.Error()
+	if err = fence.Works(fence.AnyIP(h.IPv6, false)); err == nil {
+		h.Fence = true
+		return
+	}
+	h.FenceWhy, h.FenceLogWhy = err.Error(), ""
 }
 
 // attach is for a daemon whose launcher is somebody else's to start: what it can't make isn't asked for, and what it may not read of another uid's

@@ -35,7 +35,7 @@ func letting(d policy.Decision, accept ...string) policy.Decision {
 // TestBuildNetwork: what holds an exec's network follows from where its sandbox stands.
 func TestBuildNetwork(t *testing.T) {
 	fenced := fixedSandbox()
-	fenced.Network = fence.AnyIP(true)
+	fenced.Network = fence.AnyIP(true, true)
 	for _, row := range []struct {
 		name     string
 		decision policy.Decision

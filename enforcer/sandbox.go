@@ -92,7 +92,10 @@ func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 		plan.Image, plan.ImageTop = s.Image.Digest, slices.Clone(s.Image.Top)
 	}
 	if h.Fence {
-		plan.Network = fence.AnyIP(h.IPv6)
+		plan.Network = fence.AnyIP(h.IPv6, h.FenceLog)
+		if !h.FenceLog {
+			plan.Degraded = append(plan.Degraded, "fence.log: this kernel doesn't tell of connections that it refuses by itself, so those to addresses that no rule opens aren't on record")
+		}
 	}
 	return plan, nil
 }

@@ -58,18 +58,30 @@ func (w *walk) checkNetwork() error {
 	if own, _ := w.box.outlet.rules(); w.decision.Effective.Network.DenyAll() && own.Spec().DenyAll() {
 		return nil
 	}
-	verdict, err := w.box.VerifyFence()
+	verdict, rules, err := w.box.verifyFence()
 	if err != nil {
 		w.verdict.Rows = append(w.verdict.Rows, unread(err))
 		return &mismatchError{fmt.Errorf("read-back of the network: %w", err)}
 	}
-	rules, _ := w.box.outlet.rules()
 	verdict.Rows = append(verdict.Rows, w.rulesRow(rules))
+	verdict.Rows = append(verdict.Rows, w.box.outlet.reachRows(rules, verdict.Rows)...)
 	w.verdict.Rows = append(w.verdict.Rows, verdict.Rows...)
 	if !verdict.Held() {
 		return &mismatchError{errors.New("read-back of the network: " + failedRows(verdict))}
 	}
 	return nil
+}
+
+// verifyFence reads the fence back, and gives the rules that were the sandbox's own all the while: somebody else may change them meanwhile.
+func (box *sandbox) verifyFence() (policy.Verdict, *network.Rules, error) {
+	for range 16 {
+		rules, generation := box.outlet.rules()
+		verdict, err := box.VerifyFence()
+		if _, now := box.outlet.rules(); err != nil || now == generation {
+			return verdict, rules, err
+		}
+	}
+	return policy.Verdict{}, nil, errors.New("the sandbox's network changed as often as it was read")
 }
 
 // rulesRow says whether what is in force lets out no more than was decided.

@@ -40,7 +40,25 @@ func verifyNetwork(box *sandbox, want *network.Rules) (policy.Verdict, error) {
 	verdict.Rows = append(verdict.Rows, policy.Row{
 		Control: "network.rules", Want: want.Digest(), Got: rules.Digest(), Held: want.Digest() == rules.Digest(), Evidence: policy.EvidenceReport,
 	})
+	verdict.Rows = append(verdict.Rows, box.outlet.reachRows(want, verdict.Rows)...)
 	return verdict, nil
+}
+
+// reachRows hold what the kernel lets through to the relay, as these rows of a read-back have it, against the rules that it should follow from. There is none
+// where everything comes to the relay.
+func (out *outlet) reachRows(rules *network.Rules, read []policy.Row) []policy.Row {
+	want := out.fence.Plan().ReachText(reach(rules))
+	if want == "" {
+		return nil
+	}
+	row := policy.Row{Control: "network.reach", Want: want, Got: "not read", Evidence: policy.EvidenceKernel}
+	for _, of := range read {
+		if of.Control == "fence.reach" {
+			row.Got = of.Got
+		}
+	}
+	row.Held = row.Want == row.Got
+	return []policy.Row{row}
 }
 
 // fenceRow says whether a row of a sandbox's verdict is about its fence.

@@ -127,6 +127,12 @@ func (out *outlet) open() (err error) {
 	for _, listener := range sockets.Relay {
 		serve(func() error { return out.relay.Serve(listener) })
 	}
+	out.served.Go(func() {
+		// As they came, the kernel's own refusals are judged and told like the relay's.
+		if err := out.fence.Refusals(context.Background(), func(r fence.Refusal) { out.relay.Refused(r.Destination, r.Lost) }); err != nil {
+			out.outlets.logger.Error("network", "sandbox", out.box.id, "error", err)
+		}
+	})
 	out.watching()
 	return nil
 }
@@ -169,7 +175,8 @@ func (out *outlet) refresh() {
 	}
 }
 
-// set makes rules the sandbox's own, and gives their generation.
+// set makes rules the sandbox's own, and gives their generation. They judge before the fence lets through by them, whichever way they change: an address that
+// is let through and not allowed is refused by the relay, and one that is allowed and not yet let through by the kernel.
 func (out *outlet) set(rules *network.Rules) (int64, error) {
 	out.mu.Lock()
 	defer out.mu.Unlock()
@@ -184,7 +191,7 @@ func (out *outlet) set(rules *network.Rules) (int64, error) {
 	out.own = rules
 	out.generation++
 	out.refresh()
-	return out.generation, nil
+	return out.generation, out.fence.Admit(reach(rules))
 }
 
 // rules are the sandbox's own, with their generation.

@@ -64,6 +64,21 @@ func ownAddresses() ([]netip.Prefix, error) {
 	return own, nil
 }
 
+// reach are the addresses that may come to the relay while rules are a sandbox's own: those that the rules open, the explicit proxy's, and where there are names
+// those that stand for them. It is a function of the rules alone, so that what the kernel has can be held against them.
+func reach(rules *network.Rules) [][2]netip.Addr {
+	if rules.Spec().DenyAll() {
+		return nil
+	}
+	spans := append(rules.Reach(), [2]netip.Addr{proxyAddress.Addr(), proxyAddress.Addr()})
+	if rules.SomeName() {
+		for _, names := range []netip.Prefix{names.DefaultRange, names.DefaultRange6} {
+			spans = append(spans, [2]netip.Addr{names.Addr(), network.LastOf(names)})
+		}
+	}
+	return spans
+}
+
 // relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
 func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 	destination, proxy, port := fence.Destination, proxyAddress, uint16(fence.RelayPort)

@@ -50,7 +50,7 @@ func newPrefixes(rules map[netip.Prefix][]marked, ports *portTable) prefixes {
 		node.denies = ports.add(slices.DeleteFunc(slices.Clone(rules[p]), func(m marked) bool { return m.mark&1 == 1 }))
 		table.nodes = append(table.nodes, node)
 		table.of(p.Addr()).begin(keyOf(p.Addr()), int32(i))
-		open, ends = append(open, int32(i)), append(ends, lastOf(p))
+		open, ends = append(open, int32(i)), append(ends, LastOf(p))
 	}
 	leave(netip.Addr{})
 	table.v4.index()
@@ -66,8 +66,8 @@ func (t *prefixes) of(a netip.Addr) *boundaries {
 	return &t.v6
 }
 
-// lastOf is the last address of p.
-func lastOf(p netip.Prefix) netip.Addr {
+// LastOf is the last address of a prefix.
+func LastOf(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for i := p.Bits(); i < 8*len(bytes); i++ {
 		bytes[i/8] |= 0x80 >> (i % 8)

@@ -154,7 +154,7 @@ func TestLongestPrefix(t *testing.T) {
 			}
 			p, _ := a.Prefix(random.IntN(a.BitLen() + 1))
 			rules[p] = nil
-			asked = append(asked, a, p.Addr(), p.Addr().Prev(), lastOf(p), lastOf(p).Next())
+			asked = append(asked, a, p.Addr(), p.Addr().Prev(), LastOf(p), LastOf(p).Next())
 		}
 		ports := newPortTable()
 		table := newPrefixes(rules, &ports)

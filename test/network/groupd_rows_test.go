@@ -9,7 +9,7 @@ type row struct {
 	command  []string
 	says     string // a regular expression on what the client says, exit status included
 	// told is what is told of the refusal, and recorded of it in a sandbox: who refused, what, why, by which rule. Empty: nothing may be, since all went well or
-	// the kernel refused, which tells nobody.
+	// the kernel refused a datagram, or everything, which tells nobody.
 	told    string
 	reaches []netip.Addr // the hosts that may take a connection; all others must take none
 }
@@ -158,7 +158,7 @@ const (
 
 var rows = []row{
 	{"D1", "empty list of rules", "", shell(`curl -sS https://a.example.net/`), notKnown, `names: a.example.net A: no rule allows it (rule -1)`, nil},
-	{"D1", "an address without rules", "", python(raw, Public.String(), "443", hello), reset, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
+	{"D1", "an address without rules", "", python(raw, Public.String(), "443", hello), refused, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
 	{"D2", "rules that only deny", "deny a.example.net", shell(`curl -sS https://b.example.net/`), notKnown, `names: b.example.net A: no rule allows it (rule -1)`, nil},
 	{"D3", "a name that ends like an allowed one", "allow example.com", shell(`curl -sS https://evil-example.com/`), notKnown, `names: evil-example.com A: no rule allows it (rule -1)`, nil},
 	{"D3", "a name that begins like an allowed one", "allow example.com", shell(`curl -sS https://example.com.example.net/`), notKnown, `names: example.com.example.net A: no rule allows it (rule -1)`, nil},
@@ -185,7 +185,7 @@ var rows = []row{
 	{"D12", "AXFR", "allow a.example.net", shell(`dig a.example.net AXFR`), `Transfer failed`, `names: a.example.net. AXFR: only A and AAAA are answered (rule -3)`, nil},
 	{"D14", "by TCP", "allow a.example.net", shell(`dig +tcp +short b.example.net; dig +tcp +short a.example.net`), `^198\.18\.0\.1 exit 0$`, `names: b.example.net A: no rule allows it (rule -1)`, nil},
 	{"D14", "EDNS with 64 KB and cookies", "allow a.example.net", shell(`dig +bufsize=65535 +cookie=0011223344556677 +short a.example.net`), `^198\.18\.0\.1 exit 0$`, ``, nil},
-	{"D15", "DNS over TLS", "allow a.example.net", python(raw, Public.String(), "853", hello), reset, `relay: denied 45.9.1.10:853: no rule allows it (rule -1)`, nil},
+	{"D15", "DNS over TLS", "allow a.example.net", python(raw, Public.String(), "853", hello), refused, `relay: denied 45.9.1.10:853: no rule allows it (rule -1)`, nil},
 	{"D15", "DNS over QUIC", "allow a.example.net", python(udp, Public.String(), "853"), refused, ``, nil},
 	{"D15", "DNS over HTTPS to an address", "allow a.example.net", shell(`curl -sS -k https://45.9.1.10/dns-query`), curlReset, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
 	{"D15", "DNS over HTTPS by a name", "allow a.example.net", shell(`curl -sS https://www.example.com/dns-query`), notKnown, `names: www.example.com A: no rule allows it (rule -1)`, nil},
@@ -205,11 +205,11 @@ var rows = []row{
 	{"D20", "metadata by a range", "allow 0.0.0.0/0, allow ::/0", shell(`curl -sS http://169.254.169.254/latest/`), curlReset, `relay: denied 169.254.169.254:80: a metadata address, never reachable (rule -2)`, nil},
 	{"D20", "metadata by a name of ours", "allow *.example.net", shell(`curl -sS http://metadata.example.net/`), notKnown, `names: metadata.example.net A: a metadata address, never reachable (rule -2)`, nil},
 	{"D20", "metadata by its own name", "default allow", shell(`curl -sS http://metadata.google.internal/`), notKnown, `names: metadata.google.internal A: a metadata name, never reachable (rule -2)`, nil},
-	{"D20", "Azure's", "default allow", python(raw, "168.63.129.16", "80", "x"), reset, `relay: denied 168.63.129.16:80: a metadata address, never reachable (rule -2)`, nil},
-	{"D20", "Alibaba's", "default allow", python(raw, "100.100.100.200", "80", "x"), reset, `relay: denied 100.100.100.200:80: a metadata address, never reachable (rule -2)`, nil},
-	{"D20", "AWS's by IPv6", "default allow", python(raw, "fd00:ec2::254", "80", "x"), reset, `relay: denied [fd00:ec2::254]:80: a metadata address, never reachable (rule -2)`, nil},
-	{"D20", "mapped", "default allow", python(raw, "::ffff:169.254.169.254", "80", "x"), reset, `relay: denied 169.254.169.254:80: a metadata address, never reachable (rule -2)`, nil},
-	{"D20", "by NAT64", "default allow", python(raw, "64:ff9b::a9fe:a9fe", "80", "x"), reset, `relay: denied [64:ff9b::a9fe:a9fe]:80: a translated address that no rule names (rule -2)`, nil},
+	{"D20", "Azure's", "default allow", python(raw, "168.63.129.16", "80", "x"), refused, `relay: denied 168.63.129.16:80: a metadata address, never reachable (rule -2)`, nil},
+	{"D20", "Alibaba's", "default allow", python(raw, "100.100.100.200", "80", "x"), refused, `relay: denied 100.100.100.200:80: a metadata address, never reachable (rule -2)`, nil},
+	{"D20", "AWS's by IPv6", "default allow", python(raw, "fd00:ec2::254", "80", "x"), refused, `relay: denied [fd00:ec2::254]:80: a metadata address, never reachable (rule -2)`, nil},
+	{"D20", "mapped", "default allow", python(raw, "::ffff:169.254.169.254", "80", "x"), refused, `relay: denied 169.254.169.254:80: a metadata address, never reachable (rule -2)`, nil},
+	{"D20", "by NAT64", "default allow", python(raw, "64:ff9b::a9fe:a9fe", "80", "x"), refused, `relay: denied [64:ff9b::a9fe:a9fe]:80: a translated address that no rule names (rule -2)`, nil},
 	{"D23", "unspecified", "default allow", python(raw, "0.0.0.0", "80", "x"), refused, ``, nil},
 	{"D23", "unspecified, of IPv6", "default allow", python(raw, "::", "80", "x"), refused, ``, nil},
 	{"D23", "broadcast", "default allow", python(raw, "255.255.255.255", "80", "x"), unreachable, ``, nil},
@@ -221,7 +221,7 @@ var rows = []row{
 	{"D23", "broadcast by UDP that was asked for", "default allow", python(group, "255.255.255.255"), `^PermissionError 1 exit 0$`, ``, nil},
 	{"D23", "multicast by UDP, by a device", "default allow", python(group, "224.0.0.251"), `^PermissionError 1 exit 0$`, ``, nil},
 	{"D23", "multicast of IPv6 by UDP, by a device", "default allow", python(group, "ff02::fb"), `^(PermissionError 1|OSError 101) exit 0$`, ``, nil},
-	{"D24", "IPv6 where rules speak of IPv4", "allow 0.0.0.0/0", python(raw, Both6.String(), "443", hello), reset, `relay: denied [2a09:1::10]:443: no rule allows it (rule -1)`, nil},
+	{"D24", "IPv6 where rules speak of IPv4", "allow 0.0.0.0/0", python(raw, Both6.String(), "443", hello), refused, `relay: denied [2a09:1::10]:443: no rule allows it (rule -1)`, nil},
 	{"D25", "a redirect to metadata", allowed, shell(`curl -sSL --cacert $CA https://redirect.example.net/to-metadata`), curlReset, `relay: denied 169.254.169.254:80: a metadata address, never reachable (rule -2)`, []netip.Addr{Redirect}},
 	{"D26", "CONNECT to an address", "allow a.example.net", shell(`curl -sS -k -x http://198.19.255.2:3128 https://45.9.1.10/`), `403 exit (56|7)$`, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
 	{"D26", "CONNECT to a name that isn't allowed", "allow a.example.net", shell(`curl -sS -k -x http://198.19.255.2:3128 https://b.example.net/`), `403 exit (56|7)$`, `relay: denied b.example.net: no rule allows it (rule -1)`, nil},

@@ -72,7 +72,7 @@ var insideRows = []row{
 	{"D37", "a mark", "default allow", python(option, numbers(unix.AF_INET, unix.SOL_SOCKET, unix.SO_MARK)...), notPermitted, ``, nil},
 	{"D37", "a transparent socket", "default allow", python(option, numbers(unix.AF_INET, unix.SOL_IP, unix.IP_TRANSPARENT)...), notPermitted, ``, nil},
 	{"D37", "a transparent socket of IPv6", "default allow", python(option, numbers(unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_TRANSPARENT)...), notPermitted, ``, nil},
-	{"D37", "by a device", "allow a.example.net", python(bound, "lo", Public.String(), "443"), reset, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
+	{"D37", "by a device", "allow a.example.net", python(bound, "lo", Public.String(), "443"), refused, `relay: denied 45.9.1.10:443: no rule allows it (rule -1)`, nil},
 	{"D38", "the daemon's own socket", "default allow", python(local, "SOCKET"), `^FileNotFoundError 2 exit 0$`, ``, nil},
 	{"D38", "an abstract one of the host", "default allow", python(local, "ABSTRACT"), `^ConnectionRefusedError 111 exit 0$`, ``, nil},
 }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -110,6 +111,7 @@ func newSandbox(t *testing.T, w *World, rules string) *sandbox {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.admit(t)
 	resolver, err := names.NewResolver(names.DefaultResolverConfig(w.Resolver))
 	if err != nil {
 		t.Fatal(err)
@@ -129,14 +131,32 @@ func newSandbox(t *testing.T, w *World, rules string) *sandbox {
 			}
 		})
 	}
+	serving.Go(func() {
+		if err := s.fenced.Refusals(context.Background(), func(r fence.Refusal) { s.relay.Refused(r.Destination, r.Lost) }); err != nil {
+			t.Error("refusals:", err)
+		}
+	})
 	t.Cleanup(func() {
 		server.Close()
 		s.relay.Close()
 		resolver.Close()
-		serving.Wait()
 		s.fenced.Close()
+		serving.Wait()
 	})
 	return s
+}
+
+// admit has the fence let through to the relay what the rules open, the proxy, and what stands for names.
+func (s *sandbox) admit(t *testing.T) {
+	t.Helper()
+	rules := s.rules.Load()
+	spans := append(rules.Reach(), [2]netip.Addr{proxyAddress.Addr(), proxyAddress.Addr()})
+	if rules.SomeName() {
+		spans = append(spans, [2]netip.Addr{names.DefaultRange.Addr(), network.LastOf(names.DefaultRange)})
+	}
+	if err := s.fenced.Admit(spans); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // fence makes the sandbox's namespace, on a thread that ends with it.
@@ -147,7 +167,7 @@ func (s *sandbox) fence(t *testing.T) {
 		err       error
 	}
 	made := make(chan result)
-	plan := fence.AnyIP(true)
+	plan := fence.AnyIP(true, true)
 	go func() {
 		runtime.LockOSThread() // and never unlocked
 		var r result

@@ -155,6 +155,8 @@ func otherwise() map[string]struct{ says, told string } {
 		"D1 an address without rules": {connect, ""},
 		"D2 rules that only deny":     {notKnown, ""},
 		"D31 ping":                    {`^PermissionError exit 0$`, ""},
+		// A sandbox that is let out to every address has no name, and so no address that stands for one.
+		"D38 a synthetic address that nobody was given": {refused, `relay: denied 198.18.77.1:80: an address of the sandbox itself (rule -3)`},
 	}
 }
 

@@ -15,14 +15,17 @@ var (
 	Own6 = netip.MustParseAddr("fd5a::1")
 )
 
-// AnyIP is the fence of a namespace of its own. withIPv6 is false where the kernel has no IPv6.
-func AnyIP(withIPv6 bool) Plan {
+// AnyIP is the fence of a namespace of its own. withIPv6 is false where the kernel has no IPv6, and withLog where it can't tell of what it refuses by itself
+// (nfnetlink_log).
+func AnyIP(withIPv6, withLog bool) Plan {
 	p := Plan{Variant: VariantAnyIP, Sockets: netlinkSockets()}
 	// The loopback first: addresses and routes are its. The source in the routes matters: without it the source would be the destination itself, and
 	// a connection to a port of the ephemeral range could meet itself.
 	p.Route = [][]byte{linkUp(loopbackIndex), newAddress(Own4), localDefault(Own4), noMulticast(unix.AF_INET)}
 	lines := [][]byte{
 		newTable(0),
+		newSet(reach4, typeIPv4, 4, 1),
+		newSet(reach6, typeIPv6, 16, 2),
 		baseChain("pre", "filter", unix.NF_INET_PRE_ROUTING, priorityMangle, 0 /* NF_DROP */),
 		rule("pre", to4(127), accept()), // own loopback, and replies to it
 		rule("pre", to4(Own4.AsSlice()...), accept()),
@@ -31,13 +34,17 @@ func AnyIP(withIPv6 bool) Plan {
 		p.Route = append(p.Route, newAddress(Own6), localDefault(Own6), noMulticast(unix.AF_INET6))
 		lines = append(lines, rule("pre", to6(netip.IPv6Loopback().AsSlice()), accept()), rule("pre", to6(Own6.AsSlice()), accept()))
 	}
-	lines = append(lines, rule("pre", tcp(), toPort(53), accept()), rule("pre", ipv4(), tcp(), tproxy(unix.NFPROTO_IPV4, RelayPort), accept()))
+	lines = append(lines, rule("pre", tcp(), toPort(53), accept()), rule("pre", toReached(reach4), tcp(), tproxy(unix.NFPROTO_IPV4, RelayPort), accept()))
 	if withIPv6 {
-		lines = append(lines, rule("pre", ipv6(), tcp(), tproxy(unix.NFPROTO_IPV6, RelayPort), accept()))
+		lines = append(lines, rule("pre", toReached(reach6), tcp(), tproxy(unix.NFPROTO_IPV6, RelayPort), accept()))
+	}
+	lines = append(lines, rule("pre", udp(), toPort(53), accept()))
+	if withLog {
+		lines = append(lines, rule("pre", tcp(), opening(), logRefused()))
+		p.Sockets = append(p.Sockets, Socket{Name: socketRefused, Domain: unix.AF_NETLINK, Type: unix.SOCK_RAW | unix.SOCK_NONBLOCK, Protocol: unix.NETLINK_NETFILTER})
 	}
 	lines = append(lines,
-		rule("pre", udp(), toPort(53), accept()),
-		rule("pre", tcp(), rejectReset()), // while nobody listens on the relay's port
+		rule("pre", tcp(), rejectReset()), // what nobody may reach, and all while nobody listens on the relay's port
 		// QUIC, ping and the rest. Administratively prohibited would be EHOSTUNREACH or EACCES to them, and this is ECONNREFUSED at once.
 		rule("pre", reject(unix.NFT_REJECT_ICMPX_PORT_UNREACH)))
 	lines = append(lines, noGroups(withIPv6)...)

@@ -52,7 +52,10 @@ func Check(p Plan, namespace uint64, s State) []Row {
 		})))
 		add("policy routing", strings.Join(defaultRules(s.Rules), ", "), strings.Join(s.Rules, ", "))
 	}
-	add("ruleset", rulesetText(want), difference(want, got))
+	add("ruleset", digestText(rulesetLines, want), difference(rulesetLines, want, got))
+	if p.hasReach() {
+		add("reach", digestText(reachLines, s.Admitted), difference(reachLines, s.Admitted, s.Reach))
+	}
 	return rows
 }
 
@@ -222,14 +225,20 @@ func none(lines []string) string {
 	return strings.Join(lines, ", ")
 }
 
-func rulesetText(lines []string) string {
+// What lines of a state are.
+const (
+	rulesetLines = "tables, chains, rules and sets"
+	reachLines   = "elements"
+)
+
+func digestText(what string, lines []string) string {
 	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
-	return fmt.Sprintf("%d tables, chains and rules, sha256:%s", len(lines), hex.EncodeToString(sum[:]))
+	return fmt.Sprintf("%d %s, sha256:%s", len(lines), what, hex.EncodeToString(sum[:]))
 }
 
 // difference is the digest of what is there, and the first line that is other than it should be.
-func difference(want, got []string) string {
-	text := rulesetText(got)
+func difference(what string, want, got []string) string {
+	text := digestText(what, got)
 	for i := range max(len(want), len(got)) {
 		switch {
 		case i >= len(got):

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -81,7 +82,11 @@ func (f *Fence) Observe() (State, error) {
 		if err := observeRoute(route, buffer, &s); err != nil {
 			return err
 		}
-		return observeRuleset(netfilter, buffer, &s)
+		if err := observeRuleset(netfilter, buffer, &s); err != nil || !f.plan.hasReach() {
+			return err
+		}
+		s.Admitted = reachTexts(reached(f.admitted))
+		return observeReach(netfilter, buffer, &s)
 	})
 	if err == nil && f.plan.Variant == VariantPod {
 		err = observeLegacy(&s)
@@ -146,6 +151,26 @@ func observeRuleset(fd int, buffer []byte, s *State) error {
 			return fmt.Errorf("nf_tables: %ss: %w", kind.name, err)
 		}
 	}
+	return nil
+}
+
+// observeReach reads the elements of our sets. Sets of others are for the ruleset to miss.
+func observeReach(fd int, buffer []byte, s *State) error {
+	for _, set := range []string{reach4, reach6} {
+		err := dump(fd, buffer, getElements(set), func(m nlMessage) {
+			if m.kind != nfTables|unix.NFT_MSG_NEWSETELEM {
+				return
+			}
+			for _, line := range elementTexts(m.body) {
+				s.Reach = append(s.Reach, set+" "+line)
+			}
+		})
+		// A table or a set that isn't there has none; the ruleset says so.
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return fmt.Errorf("nf_tables: elements: %w", err)
+		}
+	}
+	slices.Sort(s.Reach)
 	return nil
 }
 

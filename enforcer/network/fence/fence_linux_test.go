@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 // TestWorks: as root and as an ordinary user.
 func TestWorks(t *testing.T) {
-	if err := Works(AnyIP(true)); err != nil {
+	if err := Works(AnyIP(true, true)); err != nil {
 		t.Error(err)
 	}
 }
@@ -41,11 +41,12 @@ type visitor struct {
 // visit makes a fence in a throw-away namespace. change makes it another than AnyIP.
 func visit(t testing.TB, change func(*Plan), spare ...Socket) *visitor {
 	t.Helper()
-	p := AnyIP(true)
+	p := AnyIP(true, true)
 	if change != nil {
 		change(&p)
 	}
 	with := p
+	spare = append(spare, netlinkSockets()[:2]...) // somebody else's
 	with.Sockets = append(slices.Clone(p.Sockets), spare...)
 	fds, err := Elsewhere(with)
 	if err != nil {
@@ -70,6 +71,25 @@ var (
 	udp6 = Socket{Domain: unix.AF_INET6, Type: unix.SOCK_DGRAM}
 )
 
+// everywhere are all addresses.
+var everywhere = [][2]netip.Addr{
+	{netip.MustParseAddr("0.0.0.0"), netip.MustParseAddr("255.255.255.255")},
+	{netip.MustParseAddr("::"), netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")},
+}
+
+// open opens the fence and lets everything through to the relay.
+func (v *visitor) open(t testing.TB) *Sockets {
+	t.Helper()
+	s, err := v.Open()
+	if err == nil {
+		err = v.Admit(everywhere)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // failed are the rows of a check against the plan of AnyIP that don't hold.
 func (v *visitor) failed(t testing.TB) []string {
 	t.Helper()
@@ -78,7 +98,7 @@ func (v *visitor) failed(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	var controls []string
-	for _, row := range Check(AnyIP(true), s.Namespaces[0], s) {
+	for _, row := range Check(AnyIP(true, true), s.Namespaces[0], s) {
 		if !row.Held {
 			controls = append(controls, row.Control)
 		}
@@ -227,11 +247,8 @@ func TestDestinations(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			v := visit(t, nil, test.socket, tcp4)
-			s, err := v.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			v.echo(t, s)
+			var err error
+			v.echo(t, v.open(t))
 			if test.before != nil {
 				test.before(t, v.fds[0], v.fds[1])
 			}
@@ -332,16 +349,14 @@ func TestGroups(t *testing.T) {
 // TestNoWayOutWithoutRules: the fence's own rules and routes are there to say no at once. Without them there still is no way.
 func TestNoWayOutWithoutRules(t *testing.T) {
 	v := visit(t, nil, tcp4, tcp6, tcp4, tcp6, udp4)
-	if _, err := v.Open(); err != nil {
-		t.Fatal(err)
-	}
+	v.open(t)
 	v.change(t, transaction(flushRuleset()))
 	for i, at := range []string{"93.184.216.34:443", "[2606:2800::1]:443"} {
 		if err := unix.Connect(v.fds[i], sockaddr(at)); err != unix.ECONNREFUSED {
 			t.Errorf("without rules: connect %s: %v", at, err)
 		}
 	}
-	if failed := v.failed(t); !slices.Equal(failed, []string{"fence.ruleset"}) {
+	if failed := v.failed(t); !slices.Equal(failed, []string{"fence.ruleset", "fence.reach"}) {
 		t.Errorf("without rules: not held: %v", failed)
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -352,7 +367,7 @@ func TestNoWayOutWithoutRules(t *testing.T) {
 			t.Errorf("without routes: connect %s: %v", at, err)
 		}
 	}
-	if failed := v.failed(t); !slices.Equal(failed, []string{"fence.routes", "fence.ruleset"}) {
+	if failed := v.failed(t); !slices.Equal(failed, []string{"fence.routes", "fence.ruleset", "fence.reach"}) {
 		t.Errorf("without routes: not held: %v", failed)
 	}
 }
@@ -372,7 +387,7 @@ func (v *visitor) change(t testing.TB, request []byte) {
 
 // TestEveryPartIsMissed leaves out one message, request, socket option or byte of the plan at a time: a row of the check says so.
 func TestEveryPartIsMissed(t *testing.T) {
-	full := AnyIP(true)
+	full := AnyIP(true, true)
 	parts := split(full.Netfilter)
 	for i, part := range parts {
 		if i == 0 || i == len(parts)-1 {
@@ -457,6 +472,25 @@ var foreign = []struct {
 	{"one more chain", func() []byte {
 		return transaction(baseChain("nat", "nat", unix.NF_INET_LOCAL_OUT, -100, 1))
 	}, "fence.ruleset"},
+	{"an element more", func() []byte {
+		return transaction(addElements(reach4, []element{{address: netip.MustParseAddr("9.9.9.9")}, {netip.MustParseAddr("9.9.9.10"), true}}))
+	}, "fence.reach"},
+	{"no elements", func() []byte { return transaction(flushSet(reach4)) }, "fence.reach"},
+	{"elements as they were, and something with them", func() []byte {
+		noted := func(e element) []byte { // with a comment, as nft keeps it; it could be a time at which it ends
+			parts := [][]byte{attribute(unix.NFTA_SET_ELEM_KEY, attribute(unix.NFTA_DATA_VALUE, e.address.AsSlice()))}
+			if e.end {
+				parts = append(parts, big32(unix.NFTA_SET_ELEM_FLAGS, unix.NFT_SET_ELEM_INTERVAL_END))
+			} else {
+				parts = append(parts, attribute(unix.NFTA_SET_ELEM_USERDATA, []byte("1234")))
+			}
+			return attribute(unix.NFTA_LIST_ELEM, parts...)
+		}
+		return transaction(flushSet(reach4), nfMessage(nfTables|unix.NFT_MSG_NEWSETELEM, unix.NLM_F_CREATE, unix.NFPROTO_INET, 0,
+			text(unix.NFTA_SET_ELEM_LIST_TABLE, tableName), text(unix.NFTA_SET_ELEM_LIST_SET, reach4), attribute(unix.NFTA_SET_ELEM_LIST_ELEMENTS,
+				noted(element{address: netip.MustParseAddr("8.0.0.0")}), noted(element{netip.MustParseAddr("9.0.0.0"), true}))))
+	}, "fence.reach"},
+	{"another set", func() []byte { return transaction(newSet("other", typeIPv4, 4, 1)) }, "fence.ruleset"},
 	{"no rules", func() []byte { return transaction(flushRuleset()) }, "fence.ruleset"},
 	{"the loopback down", func() []byte {
 		return message(unix.RTM_NEWLINK, unix.NLM_F_ACK, []byte{0, 0, 0, 0}, native.AppendUint32(nil, 1), make([]byte, 4), native.AppendUint32(nil, unix.IFF_UP))
@@ -486,6 +520,9 @@ func TestDrift(t *testing.T) {
 	for _, test := range foreign {
 		t.Run(test.what, func(t *testing.T) {
 			v := visit(t, nil)
+			if err := v.Admit([][2]netip.Addr{{netip.MustParseAddr("8.0.0.0"), netip.MustParseAddr("8.255.255.255")}}); err != nil {
+				t.Fatal(err)
+			}
 			changed := make(chan struct{}, 64)
 			ctx, cancel := context.WithCancel(t.Context())
 			watched := make(chan error, 1)
@@ -515,7 +552,7 @@ func TestDrift(t *testing.T) {
 				t.Error(err)
 			}
 			failed := v.failed(t)
-			ours := slices.Contains([]string{"fence.ruleset", "no local route", "the loopback down"}, test.row) || test.what == "no local route"
+			ours := slices.Contains([]string{"fence.ruleset", "fence.reach", "the loopback down"}, test.row) || test.what == "no local route"
 			if ours && len(failed) != 0 {
 				t.Errorf("repaired, and not held: %v", failed)
 			}
@@ -524,23 +561,26 @@ func TestDrift(t *testing.T) {
 }
 
 func (v *visitor) tryChange(request []byte) error {
-	v.asking.Lock()
-	defer v.asking.Unlock()
-	return v.onNetlink(func(netfilter, route int) error {
-		// The number that begins a transaction is also RTM_NEWLINK's.
-		if kind := native.Uint16(request[4:]); kind > unix.RTM_NEWLINK || native.Uint32(request) > 20 {
-			return ask(route, request)
-		}
-		return ask(netfilter, request)
-	})
+	if len(v.spare) < 2 || v.spare[len(v.spare)-1].Name != socketNetfilter { // nobody but the fence has a socket there
+		v.asking.Lock()
+		defer v.asking.Unlock()
+		return v.onNetlink(func(netfilter, route int) error { return askEither(netfilter, route, request) })
+	}
+	return askEither(v.fds[len(v.fds)-1], v.fds[len(v.fds)-2], request)
+}
+
+func askEither(netfilter, route int, request []byte) error {
+	// The number that begins a transaction is also RTM_NEWLINK's.
+	if kind := native.Uint16(request[4:]); kind > unix.RTM_NEWLINK || native.Uint32(request) > 20 {
+		return ask(route, request)
+	}
+	return ask(netfilter, request)
 }
 
 // TestShut: what is shut stays so; its port stays ours.
 func TestShut(t *testing.T) {
 	v := visit(t, nil, tcp4, udp4, tcp4, tcp4)
-	if _, err := v.Open(); err != nil {
-		t.Fatal(err)
-	}
+	v.open(t)
 	if err := unix.Connect(v.fds[0], sockaddr("1.2.3.4:80")); err != nil {
 		t.Fatal(err)
 	}
@@ -587,6 +627,8 @@ func TestClose(t *testing.T) {
 	if _, err := v.Open(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("open: %v", err)
 	}
+	closeAll(v.fds)
+	v.fds = nil
 	if after := descriptors(t); after > before {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}

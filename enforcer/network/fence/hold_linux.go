@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -17,8 +19,9 @@ import (
 type Fence struct {
 	plan Plan
 
-	// asking orders what is asked on the netlink sockets: one question at a time.
-	asking sync.Mutex
+	// asking orders what is asked on the netlink sockets: one question at a time. It guards admitted too, which is what the sets have.
+	asking   sync.Mutex
+	admitted [][2]netip.Addr
 
 	// mu guards the rest.
 	mu sync.Mutex
@@ -68,6 +71,10 @@ func (f *Fence) Open() (*Sockets, error) {
 		return nil, errors.New("fence: its sockets have been handed out")
 	}
 	f.served = &Sockets{}
+	if err := f.bindRefused(); err != nil {
+		f.close()
+		return nil, err
+	}
 	for i, s := range f.plan.Sockets {
 		if s.Domain == unix.AF_NETLINK {
 			continue
@@ -165,8 +172,45 @@ func (f *Fence) Repair() error {
 	return f.onNetlink(func(netfilter, route int) error {
 		fds := make([]int, len(p.Sockets))
 		fds[p.socket(socketNetfilter)], fds[p.socket(socketRoute)] = netfilter, route
-		return send(p, fds)
+		if err := send(p, fds); err != nil || !p.hasReach() {
+			return err
+		}
+		return f.sendReach(netfilter, f.admitted) // until then nothing comes to the relay
 	})
+}
+
+// Admit has connections to these addresses, from each first to each last one, come to the relay, and refuses all others at once, in one step. It decides nothing: the
+// relay judges what comes. What was accepted before and is let through no more is reset. Where the plan has no sets, everything comes to the relay.
+func (f *Fence) Admit(ranges [][2]netip.Addr) error {
+	if !f.plan.hasReach() {
+		return nil
+	}
+	f.asking.Lock()
+	defer f.asking.Unlock()
+	if slices.Equal(f.admitted, ranges) {
+		return nil
+	}
+	err := f.onNetlink(func(netfilter, _ int) error { return f.sendReach(netfilter, ranges) })
+	if err == nil {
+		f.admitted = slices.Clone(ranges)
+	}
+	return err
+}
+
+// sendReach replaces the elements of the sets. The caller holds asking.
+func (f *Fence) sendReach(netfilter int, ranges [][2]netip.Addr) error {
+	of4, of6 := reached(ranges)
+	parts := [][]byte{flushSet(reach4), flushSet(reach6)}
+	if len(of4) > 0 {
+		parts = append(parts, addElements(reach4, of4))
+	}
+	if len(of6) > 0 {
+		parts = append(parts, addElements(reach6, of6))
+	}
+	if err := ask(netfilter, transaction(parts...)); err != nil {
+		return fmt.Errorf("fence: sets: %w", err)
+	}
+	return nil
 }
 
 // onNetlink lends the two sockets that questions are asked on. The caller holds asking.
@@ -192,8 +236,8 @@ func control(file *os.File, do func(fd int)) error {
 	return raw.Control(func(fd uintptr) { do(int(fd)) })
 }
 
-// Watch calls changed whenever somebody has changed links, addresses, routes or rules, or may have: the kernel drops notices that nobody takes in time, and
-// says so. It returns when ctx ends or the fence is closed. What Repair does is noticed as well.
+// Watch calls changed whenever somebody else has changed links, addresses, routes or rules, or may have: the kernel drops notices that nobody takes in time,
+// and says so. It returns when ctx ends or the fence is closed. What Admit and Repair do to rules and sets isn't news: the kernel says whose socket asked.
 func (f *Fence) Watch(ctx context.Context, changed func()) error {
 	if f.plan.Variant == VariantProxy {
 		return nil // there is nothing that the kernel would tell of
@@ -205,13 +249,30 @@ func (f *Fence) Watch(ctx context.Context, changed func()) error {
 		if at < 0 {
 			return errors.New("fence: the plan has no sockets to watch with")
 		}
-		watchers.Go(func() { errs[i] = f.watch(ctx, f.files[at], changed) })
+		own := uint32(0)
+		if name == socketWatchNetfilter {
+			own = f.netfilterPort()
+		}
+		watchers.Go(func() { errs[i] = f.watch(ctx, f.files[at], own, changed) })
 	}
 	watchers.Wait()
 	return errors.Join(errs[:]...)
 }
 
-func (f *Fence) watch(ctx context.Context, file *os.File, changed func()) error {
+// netfilterPort is the netlink port of the socket that rules and sets are changed by; 0, which is the kernel's own, when it has none. No other socket of the
+// namespace has it while ours is open.
+func (f *Fence) netfilterPort() (port uint32) {
+	_ = control(f.files[f.plan.socket(socketNetfilter)], func(fd int) {
+		address, err := unix.Getsockname(fd)
+		if netlink, ok := address.(*unix.SockaddrNetlink); ok && err == nil {
+			port = netlink.Pid
+		}
+	})
+	return port
+}
+
+// watch is Watch on one socket. What the port own has asked for isn't told; 0: everything is.
+func (f *Fence) watch(ctx context.Context, file *os.File, own uint32, changed func()) error {
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return err
@@ -219,7 +280,7 @@ func (f *Fence) watch(ctx context.Context, file *os.File, changed func()) error 
 	stop := context.AfterFunc(ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	for {
-		noticed, err := notices(raw)
+		noticed, err := notices(raw, own)
 		switch {
 		case ctx.Err() != nil, err != nil && f.isClosed():
 			return nil
@@ -233,19 +294,22 @@ func (f *Fence) watch(ctx context.Context, file *os.File, changed func()) error 
 }
 
 // notices waits for a notice, and takes all that have come by then.
-func notices(raw syscall.RawConn) (noticed bool, err error) {
+func notices(raw syscall.RawConn, own uint32) (noticed bool, err error) {
 	buffer := make([]byte, 8<<10)
 	waitErr := raw.Read(func(fd uintptr) bool {
 		for {
-			_, _, err = unix.Recvfrom(int(fd), buffer, unix.MSG_DONTWAIT)
+			n, _, received := unix.Recvfrom(int(fd), buffer, unix.MSG_DONTWAIT)
 			switch {
-			case errors.Is(err, unix.EINTR):
-			case errors.Is(err, unix.EAGAIN):
-				err = nil
+			case errors.Is(received, unix.EINTR):
+			case errors.Is(received, unix.EAGAIN):
 				return noticed
-			case err == nil, errors.Is(err, unix.ENOBUFS):
-				noticed, err = true, nil
+			case received == nil:
+				all := messages(buffer[:n])
+				noticed = noticed || own == 0 || len(all) == 0 || slices.ContainsFunc(all, func(m nlMessage) bool { return m.port != own })
+			case errors.Is(received, unix.ENOBUFS):
+				noticed = true
 			default:
+				err = received
 				return true
 			}
 		}

@@ -50,6 +50,7 @@ func native32(kind uint16, value uint32) []byte {
 type nlMessage struct {
 	kind, flags uint16
 	sequence    uint32
+	port        uint32 // whose request it answers, or tells of
 	body        []byte
 }
 
@@ -62,7 +63,7 @@ func messages(data []byte) []nlMessage {
 			break
 		}
 		all = append(all, nlMessage{kind: native.Uint16(data[4:]), flags: native.Uint16(data[6:]), sequence: native.Uint32(data[8:]),
-			body: data[unix.SizeofNlMsghdr:length]})
+			port: native.Uint32(data[12:]), body: data[unix.SizeofNlMsghdr:length]})
 		data = data[min(len(data), (length+3)&^3):]
 	}
 	return all

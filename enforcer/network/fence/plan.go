@@ -54,6 +54,7 @@ const (
 	socketNamesTCP6      = "names6.tcp"
 	socketNetfilter      = "netlink.netfilter"
 	socketRoute          = "netlink.route"
+	socketRefused        = "netlink.nflog"
 	socketWatchNetfilter = "netlink.netfilter.watch"
 	socketWatchRoute     = "netlink.route.watch"
 )

@@ -23,7 +23,7 @@ func TestUnseen(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(names, []string{"fence.bpf-links", "fence.cgroup-bpf", "fence.xfrm"}) {
 		t.Errorf("unseen are %v", names)
 	}
-	if unseen := AnyIP(true).Unseen(); len(unseen) != 0 {
+	if unseen := AnyIP(true, true).Unseen(); len(unseen) != 0 {
 		t.Errorf("beside a loopback: %v", unseen)
 	}
 }

@@ -24,6 +24,10 @@ type State struct {
 	Qdiscs    []string `json:"qdiscs"`
 	// Ruleset is everything in nf_tables, of all families: kind, family, table, name, and the hash of the kernel's own bytes.
 	Ruleset []string `json:"ruleset"`
+	// Reach are the elements of our sets, "reach4 from 10.0.0.0" and "reach4 before 11.0.0.0", sorted. Admitted is what they were to be when that was read, by
+	// [Fence.Admit].
+	Reach    []string `json:"reach,omitempty"`
+	Admitted []string `json:"admitted,omitempty"`
 	// Legacy are tables of the iptables before nf_tables, which that doesn't show. Only for a fence in the daemon's own namespace.
 	Legacy []string `json:"legacy,omitempty"`
 }
@@ -56,6 +60,8 @@ var counted = map[string]map[uint16]bool{
 	"table": {unix.NFTA_TABLE_USE: true, 4 /* NFTA_TABLE_HANDLE */ : true, 5 /* NFTA_TABLE_PAD */ : true, tableOwnerAttribute: true},
 	"chain": {unix.NFTA_CHAIN_USE: true, unix.NFTA_CHAIN_HANDLE: true, unix.NFTA_CHAIN_PAD: true},
 	"rule":  {unix.NFTA_RULE_HANDLE: true, unix.NFTA_RULE_POSITION: true, unix.NFTA_RULE_PAD: true},
+	// Of a set also its name within a transaction, which only who makes it says, and what Linux 6.16 added: how it is kept, and how many elements it has.
+	"set": {unix.NFTA_SET_ID: true, unix.NFTA_SET_PAD: true, 16 /* NFTA_SET_HANDLE */ : true, 19 /* NFTA_SET_TYPE */ : true, 20 /* NFTA_SET_COUNT */ : true},
 }
 
 // tableOwnerAttribute is NFTA_TABLE_OWNER, the port of the owner's socket.
@@ -171,13 +177,18 @@ func routeText(body []byte, names map[uint32]string) string {
 			table = number(payload)
 		case unix.RTA_PRIORITY, unix.RTA_CACHEINFO, unix.RTA_METRICS, unix.RTA_PREF: // change nothing about where it goes
 		default:
-			more += fmt.Sprintf(" attribute%d %x", kind, payload)
+			more += attributeText(kind, payload)
 		}
 	})
 	if body[2] != 0 || body[3] != 0 || !whole { // from a source, for a type of service
 		more += " for some"
 	}
 	return fmt.Sprintf("%s %s %s%s table %d proto %d", map[byte]string{unix.AF_INET: "ip", unix.AF_INET6: "ip6"}[family], kind, target, by+source+more, table, protocol)
+}
+
+// attributeText is one that isn't known, by its number.
+func attributeText(kind uint16, payload []byte) string {
+	return fmt.Sprintf(" attribute%d %x", kind, payload)
 }
 
 func number(data []byte) uint32 {
@@ -205,7 +216,7 @@ func ruleText(body []byte) string {
 				more += fmt.Sprintf(" suppress %x", payload)
 			}
 		default:
-			more += fmt.Sprintf(" attribute%d %x", kind, payload)
+			more += attributeText(kind, payload)
 		}
 	})
 	if body[1] != 0 || body[2] != 0 || body[3] != 0 || body[7] != unix.FR_ACT_TO_TBL || native.Uint32(body[8:]) != 0 {

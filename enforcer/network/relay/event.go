@@ -74,3 +74,10 @@ func (b *bucket) take(now time.Time) (bool, int) {
 	b.suppressed = 0
 	return true, suppressed
 }
+
+// missed are events that nobody could tell of.
+func (b *bucket) missed(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.suppressed += n
+}

@@ -34,6 +34,7 @@ const (
 	reasonSelf       = "an address of the sandbox itself"
 	reasonPort       = "the relay's own port"
 	reasonNoDest     = "a connection without a destination"
+	reasonFenced     = "refused before the rules allowed it"
 	reasonFull       = "too many connections"
 	reasonNoAddress  = "the name has no address that may be dialled"
 	reasonUnreached  = "allowed, and not reached"

@@ -22,7 +22,7 @@ func init() { runtime.LockOSThread() }
 func behindFence(t *testing.T, f func(*fence.Sockets)) {
 	t.Helper()
 	kerneltest.Require(t, kerneltest.Root)
-	plan := fence.AnyIP(true)
+	plan := fence.AnyIP(true, true)
 	if err := fence.Works(plan); err != nil {
 		t.Skipf("this kernel can't have the fence, whose own tests say more: %v", err)
 	}
@@ -44,6 +44,11 @@ func behindFence(t *testing.T, f func(*fence.Sockets)) {
 			defer held.Close()
 			sockets, err := held.Open()
 			if err != nil {
+				return err
+			}
+			everywhere := [][2]netip.Addr{{netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255")},
+				{netip.IPv6Unspecified(), netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")}}
+			if err := held.Admit(everywhere); err != nil {
 				return err
 			}
 			f(sockets)

@@ -1,0 +1,58 @@
+package fence
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// reached are the elements of both sets for ranges of addresses, from each first to each last: sorted, and without those that lie in others or touch.
+func reached(ranges [][2]netip.Addr) (of4, of6 []element) {
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b [2]netip.Addr) int {
+		return cmp.Or(cmp.Compare(a[0].BitLen(), b[0].BitLen()), a[0].Compare(b[0]))
+	})
+	for i := 0; i < len(ranges); {
+		first, last := ranges[i][0], ranges[i][1]
+		for i++; i < len(ranges) && ranges[i][0].BitLen() == first.BitLen(); i++ {
+			if next := last.Next(); next.IsValid() && next.Less(ranges[i][0]) {
+				break
+			}
+			if last.Less(ranges[i][1]) {
+				last = ranges[i][1]
+			}
+		}
+		into := &of4
+		if first.Is6() {
+			into = &of6
+		}
+		*into = append(*into, element{address: first})
+		if behind := last.Next(); behind.IsValid() { // an interval without an end goes up to the last address there is
+			*into = append(*into, element{behind, true})
+		}
+	}
+	return of4, of6
+}
+
+// reachTexts are the lines that a reading has when these elements are in the sets.
+func reachTexts(of4, of6 []element) (lines []string) {
+	for _, set := range []struct {
+		name     string
+		elements []element
+	}{{reach4, of4}, {reach6, of6}} {
+		for _, e := range set.elements {
+			lines = append(lines, set.name+" "+e.text())
+		}
+	}
+	return slices.Sorted(slices.Values(lines))
+}
+
+// ReachText is what the row "fence.reach" of [Check] says while a fence of this plan lets these ranges through to the relay, and nothing else.
+func (p Plan) ReachText(ranges [][2]netip.Addr) string {
+	if !p.hasReach() {
+		return ""
+	}
+	return digestText(reachLines, reachTexts(reached(ranges)))
+}
+
+// hasReach says whether the fence has sets of addresses.
+func (p Plan) hasReach() bool { return p.Variant == VariantAnyIP }
