@@ -33,6 +33,8 @@ STAGES += test-datarobot
 STAGES += test-agentsandbox
 STAGES += test-code
 STAGES += test-chart
+STAGES += test-compose
+STAGES += test-release
 STAGES += test-together
 .PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
 
@@ -100,6 +102,14 @@ test-code: build
 # The Helm chart, and what a real API server would say of what it renders.
 test-chart: build
 	@test/chart.sh $(BIN) "$(SANDBOXD_TESTBED)"
+
+# deploy/compose.yaml, read by Compose's own loader, and run as bundles of runc.
+test-compose: build-probes
+	cd test/compose && SANDBOXD_REQUIRE_RUNC=1 SANDBOXD_BIN=$(abspath $(BIN)) $(GO) test -timeout 5m ./...
+
+# Both programs for both architectures, twice.
+test-release:
+	@test/release.sh
 
 test-kube: build-probes ## the chart against a real API server and in a real pod, built when not in the cache: half an hour then. Not part of make test
 	@test/kube.sh $(BIN) "$(SANDBOXD_TESTBED)"

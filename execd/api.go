@@ -54,6 +54,7 @@ func (s *Service) routes() []route {
 		{"PATCH", "/v1/sandboxes/{id}/files", []string{"path", "mode"}, fileAnswers, s.patchFile},
 		{"DELETE", "/v1/sandboxes/{id}/files", []string{"path"}, fileAnswers, s.deleteFile},
 		{"GET", "/v1/sandboxes/{id}/directories", []string{"path"}, fileAnswers, s.listDirectory},
+		{"POST", "/v1/stop", nil, []int{202, 403}, s.postStop},
 		{"GET", "/healthz", nil, []int{200}, s.getHealth},
 		{"GET", "/readyz", nil, []int{200, 503}, s.getReady},
 		{"GET", "/metrics", nil, []int{200}, func(x *exchange) error { x.bounded(func() { metrics.ServeHTTP(x.w, x.r) }); return nil }},

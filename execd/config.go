@@ -100,12 +100,13 @@ type Config struct {
 	// FileBytes bounds the content of a file operation.
 	FileBytes int64
 	// BodyBytes bounds a request's body, but for the inputs of a run; HeaderTimeout and BodyTimeout its arrival, IdleTimeout the wait for a next one on a connection, WriteTimeout each
-	// write of an answer, StopTimeout a graceful stop.
+	// write of an answer, DrainTimeout how long what runs may go on when a stop is asked for, 0: it is ended at once; StopTimeout the graceful stop after that.
 	BodyBytes     int64
 	HeaderTimeout time.Duration
 	BodyTimeout   time.Duration
 	IdleTimeout   time.Duration
 	WriteTimeout  time.Duration
+	DrainTimeout  time.Duration
 	StopTimeout   time.Duration
 
 	// DriftInterval is how often everything that runs is read back again, 0: never; OnDrift, [DriftKill] or [DriftDeny], what is done when something
@@ -232,6 +233,7 @@ func (c Config) Validate() error {
 	period("IdleTimeout", c.IdleTimeout)
 	period("WriteTimeout", c.WriteTimeout)
 	period("StopTimeout", c.StopTimeout)
+	check(0 <= c.DrainTimeout && c.DrainTimeout <= time.Hour, "DrainTimeout", "0..1h", c.DrainTimeout)
 	for field, interval := range map[string]time.Duration{"DriftInterval": c.DriftInterval, "ProbeInterval": c.ProbeInterval} {
 		check(interval == 0 || 10*time.Millisecond <= interval && interval <= 24*time.Hour, field, "0, or 10ms..24h", interval)
 	}

@@ -27,13 +27,13 @@ func (s *Service) Exec(ctx context.Context, r policy.Request, o Options) (reply 
 		r.Sandbox = s.sandboxes.sharedID()
 		r.NetworkInherited = o.NetworkUnsaid && r.Sandbox != ""
 	}
+	s.active.Add(1) // before it enters, so that a drain counts all that got in
+	defer s.active.Add(-1)
 	w, err := s.enter(ctx, r, o)
 	if err != nil {
 		return w.reply(OutcomeInfra).because(err)
 	}
 	s.walked.Add(1)
-	s.active.Add(1)
-	defer s.active.Add(-1)
 	defer s.leave(w)
 	defer w.recover(&reply)
 

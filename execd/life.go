@@ -48,7 +48,7 @@ func (s *Service) beginStop() {
 func (s *Service) stopping() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closing
+	return s.closing || s.draining
 }
 
 // giveUp closes what is open.

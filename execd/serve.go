@@ -16,8 +16,8 @@ import (
 // maxHeaderBytes bounds a request's header.
 const maxHeaderBytes = 64 << 10
 
-// Serve answers HTTP on listeners of [Listen] and [ListenToken] until ctx ends. Then it stops gracefully, in this order: no new connections and
-// no socket, what runs is killed and recorded and answered as cancelled, the connections end, the sandboxes end, the stop record is written. The
+// Serve answers HTTP on listeners of [Listen] and [ListenToken] until ctx ends, or a stop is asked for over the API. Then it stops gracefully, in this order: for [Config.DrainTimeout] at
+// most what runs goes on and nothing new begins; no new connections and no socket, what runs is killed and recorded and answered as cancelled, the connections end, the sandboxes end, the stop record is written. The
 // service is closed when it returns.
 func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 	refuse := s.refuseConnections()
@@ -40,7 +40,10 @@ func (s *Service) Serve(ctx context.Context, listeners ...net.Listener) error {
 	if !s.config.Attach.on() { // else when there is a launcher
 		s.chores.Go(s.proveStart)
 	}
-	wrong := serveAll(ctx, server, second, crowd.bound(listeners))
+	ctx, cancelStop := context.WithCancel(ctx)
+	defer cancelStop()
+	defer context.AfterFunc(s.asked, cancelStop)()
+	wrong := serveAll(s.untilDrained(ctx), server, second, crowd.bound(listeners))
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.StopTimeout)
 	defer cancel()
 	s.beginStop()

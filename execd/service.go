@@ -58,14 +58,19 @@ type Service struct {
 	// podPlan is the fence by uid, where launchers connect.
 	podPlan fence.Plan
 
+	// asked ends when somebody who may has asked for the stop.
+	asked   context.Context
+	askStop context.CancelFunc
+
 	// life ends when the service stops: every walk's context hangs on it.
 	life context.Context
 	die  context.CancelFunc
 	// chores are the service's own goroutines.
 	chores sync.WaitGroup
 
-	mu      sync.Mutex // guards closing, and that no walk begins after it
-	closing bool
+	mu       sync.Mutex // guards closing and draining, and that no walk begins after them
+	closing  bool
+	draining bool // no request begins, and those on their way go on
 	walks   sync.WaitGroup
 	closed  sync.Once
 }
@@ -78,6 +83,7 @@ func New(ctx context.Context, c Config) (_ *Service, err error) {
 	}
 	s := &Service{config: c, logger: c.Logger, began: time.Now(), profiles: enforcer.Profiles{Dir: c.ProfileDir}}
 	s.life, s.die = context.WithCancel(context.Background())
+	s.asked, s.askStop = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			s.die()

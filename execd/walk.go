@@ -82,7 +82,7 @@ func (s *Service) enter(ctx context.Context, r policy.Request, o Options) (*walk
 	w := &walk{service: s, request: r, options: o, id: newID(), began: time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing {
+	if s.closing || s.draining && o.after == nil { // what belongs to a walk on its way may still begin
 		return w, errStopping
 	}
 	s.walks.Add(1)

@@ -169,7 +169,7 @@ server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}
 "$sandboxd" serve --socket "$work/run/sandboxd.sock" --state "$work/state" --claim-file "$work/ids" --first-uid 700000 --uids 64 --pool 0 \
 	--events-pod it --events-pod-uid "$uid" --events-credentials "$work/credentials" --events-server "$server" >"$work/daemon.log" 2>&1 &
 daemon=$!
-trap 'kill "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; "$testbed/kube-apiserver-up.sh" down; rm -rf "$work"' EXIT
+trap 'kill "$daemon" 2>/dev/null || true; wait "$daemon" 2>/dev/null || true; "$testbed/kube-apiserver-up.sh" down; rm -rf "$work"' EXIT
 until "$sandboxd" healthz --socket "$work/run/sandboxd.sock" >/dev/null 2>&1; do
 	kill -0 "$daemon" || { cat "$work/daemon.log"; exit 1; }
 	sleep 0.05

@@ -45,6 +45,7 @@ func commands() []command {
 		{"audit", "verify | show | tail [flags] [DIR]", "the audit log on files: verify it, show records", auditWords, false, (*program).auditCommand},
 		{"status", "[flags]", "ask a daemon how it is: tier, policy, proofs, log, what is missing", statusWords, false, (*program).status},
 		{"serve", "[flags]", "the daemon: HTTP on a unix socket", "", false, (*program).serve},
+		{"stop", "[flags]", "have a daemon drain and end, as SIGTERM does; returns when it is gone", "", false, (*program).stop},
 		{"install", "[flags] DIR", "copy the launcher into a directory, for a runner's container", "", false, (*program).install},
 		{"healthz", "[flags]", "ask a daemon whether it is alive, or ready", "", false, (*program).healthz},
 		{"version", "", "print the version", "", false, (*program).version},

@@ -46,7 +46,8 @@ func registerTuning(f *flagSet, c *execd.Config) {
 	f.DurationVar(&c.BodyTimeout, "body-timeout", c.BodyTimeout, "how long its body may take")
 	f.DurationVar(&c.IdleTimeout, "idle-timeout", c.IdleTimeout, "how long a connection may wait for its next request")
 	f.DurationVar(&c.WriteTimeout, "write-timeout", c.WriteTimeout, "how long a client may take to read an answer, or an event of a stream")
-	f.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long a graceful stop may take")
+	f.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long what runs may go on after SIGTERM, while nothing new begins; 0 it is ended at once")
+	f.DurationVar(&c.StopTimeout, "stop-timeout", c.StopTimeout, "how long a graceful stop may take, after --drain-timeout")
 }
 
 // prewarms is a flag that may be given more than once.

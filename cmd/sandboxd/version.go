@@ -18,8 +18,14 @@ func (p *program) version(_ context.Context, flags *flagSet, args []string) (int
 	return 0, nil
 }
 
-// buildVersion is what the Go command stamped into the binary: a tag, or a pseudo-version with the commit.
+// released is the version that deploy/release.sh has the linker put in.
+var released string
+
+// buildVersion is that of a release, or what the Go command stamped into the binary: a tag, or a pseudo-version with the commit.
 func buildVersion() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
 		return "devel"

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -17,6 +18,7 @@ import (
 const (
 	asService   = "DEPLOY_TEST_SERVICE"
 	underFilter = "DEPLOY_TEST_FILTER"
+	inPlace     = "DEPLOY_TEST_PLACE" // paths that may be written to, with colons between them
 )
 
 func TestMain(m *testing.M) {
@@ -42,6 +44,12 @@ func become(args []string) error {
 			return fmt.Errorf("seccomp: %w", err)
 		}
 	}
+	if paths := os.Getenv(inPlace); paths != "" {
+		if err := place(strings.Split(paths, ":")); err != nil {
+			return err
+		}
+	}
+	os.Unsetenv(inPlace)
 	os.Unsetenv(asService)
 	os.Unsetenv(underFilter)
 	return unix.Exec(args[0], args, os.Environ())
@@ -76,4 +84,40 @@ func binaries(t *testing.T) string {
 		t.Fatal(built.err)
 	}
 	return built.dir
+}
+
+// place makes what the unit's settings make of the file system for the service: everything read-only but /dev, /proc, /sys and the given paths (ProtectSystem=strict,
+// StateDirectory, ReadWritePaths), nothing in homes (ProtectHome), processes of others hidden (ProtectProc=invisible), in a mount namespace (PrivateMounts).
+func place(writable []string) error {
+	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("unshare: %w", err)
+	}
+	for _, m := range []struct {
+		source, target, kind string
+		flags                uintptr
+		data                 string
+	}{
+		{"", "/", "", unix.MS_REC | unix.MS_SLAVE, ""},
+		{"proc", "/proc", "proc", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, "hidepid=2"},
+		{"tmpfs", "/root", "tmpfs", unix.MS_RDONLY, "mode=000"},
+		{"tmpfs", "/home", "tmpfs", unix.MS_RDONLY, "mode=000"},
+	} {
+		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
+			return fmt.Errorf("mount %s: %w", m.target, err)
+		}
+	}
+	for _, path := range writable {
+		if err := unix.Mount(path, path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("bind %s: %w", path, err)
+		}
+	}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("read-only: %w", err)
+	}
+	for _, path := range append([]string{"/dev", "/proc", "/sys"}, writable...) {
+		if err := unix.MountSetattr(unix.AT_FDCWD, path, unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("writable %s: %w", path, err)
+		}
+	}
+	return nil
 }

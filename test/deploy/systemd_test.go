@@ -1,13 +1,20 @@
 package deploy
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
@@ -79,6 +86,101 @@ func TestUnitGivesWhatIsNeeded(t *testing.T) {
 			t.Errorf("without %s: it runs all the same\n%s", left, out)
 		}
 	}
+}
+
+// worstExposure is what systemd-analyze gives the unit, in tenths. What is left has its reason in the unit; settings that lower it belong there.
+const worstExposure = 71
+
+func TestUnitExposureGetsNoWorse(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze: not installed")
+	}
+	threshold := strconv.Itoa(worstExposure)
+	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold="+threshold, unitFile).CombinedOutput(); err != nil {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		t.Errorf("worse than %s tenths: %v: %s", threshold, err, lines[len(lines)-1])
+	}
+	// The unit's own text has the number, for who reads it.
+	text, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := fmt.Sprintf("says %d.%d (", worstExposure/10, worstExposure%10); !strings.Contains(string(text), said) {
+		t.Errorf("the unit doesn't say %q", said)
+	}
+}
+
+// TestUnitsPlaceIsEnough: with the file system as the unit has it, everything holds; without the file of claims among what may be written, it doesn't start.
+func TestUnitsPlaceIsEnough(t *testing.T) {
+	kerneltest.Require(t, kerneltest.Root)
+	unit := settings(t, unitFile)
+	if got := strings.Join(unit["ReadWritePaths"], " "); got != execd.DefaultConfig("/").ClaimFile {
+		t.Errorf("ReadWritePaths=%s, and claims are in %s", got, execd.DefaultConfig("/").ClaimFile)
+	}
+	for _, key := range []string{"ProtectSystem=strict", "ProtectHome=yes", "ProtectProc=invisible", "PrivateMounts=yes"} {
+		name, value, _ := strings.Cut(key, "=")
+		if !slices.Equal(unit[name], []string{value}) {
+			t.Errorf("%s=%v: this test makes a place with %s", name, unit[name], key)
+		}
+	}
+	state := t.TempDir()
+	claims := filepath.Join(t.TempDir(), "ids")
+	if err := os.WriteFile(claims, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := bounding(t, unit)
+	serve := []string{"serve", "--state", state, "--claim-file", claims, "--first-uid", "640000", "--uids", "32", "--pool", "1", "--socket", filepath.Join(state, "s", "sock")}
+	status, out, err := runUntilReady(t, set, serve, filepath.Join(state, "s", "sock"), inPlace+"="+state+":"+claims)
+	if err != nil || status != 0 || !strings.Contains(out, "held: tier full") {
+		t.Errorf("in the unit's place: status %d, %v\n%s", status, err, out)
+	}
+	if status, out, err := runUntilReady(t, set, serve, filepath.Join(state, "s", "sock"), inPlace+"="+state); err == nil || !strings.Contains(out, "id claims") {
+		t.Errorf("without the file of claims: status %d, %v\n%s", status, err, out)
+	}
+}
+
+// runUntilReady has a daemon run as the unit starts it, and one command by it once it is ready; then it is stopped.
+func runUntilReady(t *testing.T, capabilities, args []string, socket string, env ...string) (status int, output string, err error) {
+	t.Helper()
+	sandboxd := filepath.Join(binaries(t), "sandboxd")
+	set := "-all,+" + strings.Join(capabilities, ",+")
+	daemon := exec.CommandContext(t.Context(), "/proc/self/fd/3", append([]string{"/usr/bin/setpriv", "--no-new-privs", "--bounding-set=" + set, "--inh-caps=-all", sandboxd}, args...)...)
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer self.Close()
+	daemon.ExtraFiles = []*os.File{self}
+	daemon.Env = append(append(os.Environ(), asService+"=1"), env...)
+	var log bytes.Buffer
+	daemon.Stdout, daemon.Stderr = &log, &log
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Wait() }()
+	for deadline := time.Now().Add(20 * time.Second); exec.Command(sandboxd, "healthz", "--ready", "--socket", socket).Run() != nil; {
+		select {
+		case err := <-ended:
+			return daemon.ProcessState.ExitCode(), log.String(), errors.Join(errors.New("it ended"), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			_ = daemon.Process.Kill()
+			<-ended
+			return -1, log.String(), errors.New("it isn't ready")
+		}
+	}
+	command := exec.Command(sandboxd, "exec", "--socket", socket, "--stdin", "none", "--explain", "--", "true")
+	out, err := command.CombinedOutput()
+	if err := daemon.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if ending := <-ended; ending != nil {
+		t.Errorf("SIGTERM: %v\n%s", ending, log.String())
+	}
+	return command.ProcessState.ExitCode(), string(out), err
 }
 
 // bounding are the unit's capabilities as setpriv spells them.
