@@ -93,7 +93,7 @@ test-datarobot: build
 
 # agent-sandbox's own client and router, unmodified, in the same way.
 test-agentsandbox: build
-	@test/agentsandbox.sh $(BIN)
+	@test/agentsandbox.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
 # OpenSandbox's code-interpreter SDK, in the same way.
 test-code: build

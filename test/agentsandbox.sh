@@ -2,11 +2,12 @@
 # agent-sandbox's own Python client, unmodified, against the façade of a real daemon: directly, by pod address with gRPC, and through agent-sandbox's own router,
 # all in a network namespace that has nothing but its own addresses.
 #
-#   agentsandbox.sh BIN     BIN has sandboxd and sandboxd-runner
+#   agentsandbox.sh BIN TESTBED     BIN has sandboxd and sandboxd-runner; TESTBED has kube-build.sh, by which Kubernetes' own code looks at the template's pod
 set -euo pipefail
 
 bin=$(cd "$1" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
+testbed=${2:-}
 if [ -z "${SANDBOXD_AGENTSANDBOX_INSIDE:-}" ]; then
 	if [ "$(id -u)" -ne 0 ]; then
 		echo "agentsandbox: only root may make the network namespace; left out"
@@ -20,6 +21,28 @@ if [ -z "${SANDBOXD_AGENTSANDBOX_INSIDE:-}" ]; then
 		mkdir -p "$venv/router"
 		tar -xzf "$fetched"/*.tar.gz -C "$venv/router" --strip-components=2 --wildcards '*/sandbox-router/*.py'
 		rm -rf "$fetched"
+	fi
+	if [ -n "$testbed" ]; then
+		"$testbed/kube-build.sh" up podcheck 2>&1 | grep -v 'is there$' || true
+		pod=$(mktemp)
+		"$venv/bin/python" - "$here/../deploy/agent-sandbox" >"$pod" <<'PYTHON'
+import json, pathlib, sys
+import yaml
+
+folder = pathlib.Path(sys.argv[1])
+template, pool, claim = (yaml.safe_load((folder / name).read_text()) for name in ("base/sandboxtemplate.yaml", "base/warmpool.yaml", "claim.yaml"))
+assert pool["spec"]["sandboxTemplateRef"]["name"] == template["metadata"]["name"] and claim["spec"]["warmPoolRef"]["name"] == pool["metadata"]["name"]
+spec = template["spec"]["podTemplate"]["spec"]
+# The chart's sidecar, with what is agent-sandbox's.
+flags = {flag.split("=")[0] for flag in spec["initContainers"][1]["args"] if "=" in flag}
+assert {"--agent-sandbox-listen", "--agent-sandbox-peer", "--runner-uid", "--writable"} <= flags, flags
+assert spec["containers"][0]["command"][-1] == str(spec["initContainers"][1]["securityContext"]["runAsUser"])
+print(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "it"}, "spec": spec}))
+PYTHON
+		"${SANDBOXD_TESTBED_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd-testbed}/bin/podcheck" -level restricted "$pod"
+		rm -f "$pod"
+	else
+		echo "SKIP agentsandbox: no testbed, so that Kubernetes' own code doesn't look at the template; SANDBOXD_TESTBED names the directory that has kube-build.sh"
 	fi
 	SANDBOXD_AGENTSANDBOX_INSIDE=$venv exec unshare --net "$0" "$bin"
 fi

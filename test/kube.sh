@@ -219,4 +219,7 @@ for path in /api/v1/namespaces/events/secrets /api/v1/namespaces/events/pods /ap
 	fi
 done
 
+# agent-sandbox's template, by its own definitions and admission sample.
+"$(dirname "$0")/kube-agentsandbox.sh" "$bin" || failed=1
+
 exit "$failed"
