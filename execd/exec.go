@@ -64,7 +64,7 @@ func (w *walk) decide() error {
 	if w.request.Action != policy.ActionExec && w.request.Action != policy.ActionRun && w.options.transfer == nil {
 		return fmt.Errorf("action %q starts no process", w.request.Action)
 	}
-	if w.request.Command.Terminal != (w.options.Terminal != nil) {
+	if w.request.Command.Terminal != w.options.seats() {
 		return errTerminal
 	}
 	if err := w.inheritNetwork(); err != nil {
@@ -148,9 +148,12 @@ func (w *walk) prepare() (err error) {
 	if w.waiter != nil {
 		return nil // it waits already
 	}
-	terminal, err := w.openTerminal()
+	made, err := w.openTerminal()
 	if err != nil {
 		return err
+	}
+	if made.ours != nil {
+		defer made.input.Close() // the child has its own
 	}
 	w.settleIn()
 	ctx, cancel := context.WithTimeoutCause(w.ctx, w.service.config.GateTimeout, errGate)
@@ -159,19 +162,17 @@ func (w *walk) prepare() (err error) {
 		w.box.used = true
 	}
 	w.child, err = w.box.Prepare(ctx, w.plan, w.program.Invocation, runner.IO{
-		Stdin: w.program.stdin, Input: w.options.Stdin, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
+		Stdin: w.program.stdin, Input: made.input, OutputBytes: w.decision.Effective.Limits.OutputBytes, OnLimit: w.decision.Effective.OnOutputLimit,
 		Tee: w.tee(), Extra: w.program.extra, Waiting: w.ahead != nil, Unkept: w.options.Unkept, Leave: w.request.Command.LeaveChildren && w.box.kept,
-		Terminal: terminal,
+		Terminal: made.terminal,
 	})
 	w.left = errors.Is(err, runner.ErrLeft)
 	if err != nil {
-		if terminal != nil {
-			terminal.Close()
-		}
+		made.close()
 		return err
 	}
 	w.program.handed(w.mostValue())
-	return w.seat(terminal)
+	return w.seat(made)
 }
 
 // tee passes output on as it comes. The runner may use its buffer again, so the sink gets a copy. It calls from its own goroutines, where a

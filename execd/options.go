@@ -33,7 +33,8 @@ type Options struct {
 	// Stdin is the read end of a pipe that an exec's program reads in place of its request's stdin, and that somebody goes on writing to; Exec closes it.
 	// nil: there is none.
 	Stdin *os.File
-	// Terminal is where somebody sits at the program of a request with Command.Terminal, and of no other; with Unkept, and for one exec at a time. nil: pipes.
+	// Terminal is where somebody sits at the program: a terminal, of a request with Command.Terminal and of no other, or a pipe ([NewPipes]) in place of Stdin. With
+	// Unkept, and for one exec at a time. nil: nobody does.
 	Terminal *Terminal
 	// Interrupt, when it is closed, has the tree asked to end by SIGTERM, and killed after InterruptGrace: also what was left behind by a program that has ended.
 	Interrupt      <-chan struct{}

@@ -100,6 +100,7 @@ func (w *walk) hook(life context.Context, why error) {
 // leave ends what the walk has begun, in whatever state it is.
 func (s *Service) leave(w *walk) {
 	w.end()
+	w.unseat()
 	if w.program != nil && !w.handed {
 		w.program.close()
 	}

@@ -34,15 +34,22 @@ func (c *Child) tell(number unix.Signal) bool {
 	return true
 }
 
-// Signal sends a signal to the leader alone, which may ignore it; one that has ended is os.ErrProcessDone.
-func (c *Child) Signal(signal unix.Signal) error {
+// Signal sends a signal to the leader, or to its process group where the kernel can find that by its leader (6.9), which may ignore it; a leader that has ended is
+// os.ErrProcessDone.
+func (c *Child) Signal(signal unix.Signal, group bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over || c.pidfd < 0 || ended(c.pidfd) {
 		return os.ErrProcessDone
 	}
+	if group && unix.PidfdSendSignal(c.pidfd, signal, nil, processGroup) == nil {
+		return nil
+	}
 	return c.place.signal(c.pidfd, signal)
 }
+
+// processGroup is PIDFD_SIGNAL_PROCESS_GROUP.
+const processGroup = 1 << 2
 
 // killReason is why a tree is killed.
 type killReason int

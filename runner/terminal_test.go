@@ -27,10 +27,24 @@ type seat struct {
 	text string
 }
 
-// sit starts a command at a terminal in a sandbox, held at its gate until its verdict holds.
-func sit(t testing.TB, s *Sandbox, argv ...string) *seat {
+// room is a sandbox as the daemon makes it, with the plan of a request that asks for nothing else than a terminal.
+type room struct {
+	t    testing.TB
+	s    *Sandbox
+	plan enforcer.Plan
+}
+
+func aRoom(t testing.TB) *room {
 	t.Helper()
-	plan, err := testPlan(t, s).AtTerminal(s.config.Host, []string{"terminal.private"})
+	s, _, plan := realSandbox(t, 2)
+	return &room{t, s, plan}
+}
+
+// sit starts a command at a terminal in a sandbox, held at its gate until its verdict holds.
+func (r *room) sit(argv ...string) *seat {
+	t, s := r.t, r.s
+	t.Helper()
+	plan, err := r.plan.AtTerminal(s.config.Host, []string{"terminal.private"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,18 +137,17 @@ func bash(t testing.TB) {
 func TestTerminal(t *testing.T) {
 	bash(t)
 	both(t, func(t *testing.T) {
-		s := startSandbox(t, testConfig(t))
-		at := sit(t, s, "bash", "--norc", "--noprofile").start()
+		at := aRoom(t).sit("bash", "--norc", "--noprofile").start()
 		line := 0
 		typed := func(text string) { // at its prompt: what is typed while a job ends may be dropped, as on every terminal
 			line++
 			at.until(fmt.Sprintf("<%d>", line))
 			at.typed(text + "\n")
 		}
-		typed("stty size; test -t 0 && test -t 1 && test -t 2 && echo all-$((1+2)); cut -d' ' -f7 /proc/$$/stat | sed s/^/tty-/")
+		typed("stty size; test -t 0 && test -t 1 && test -t 2 && echo all-$((1+2)); cut -d' ' -f7 /proc/$$/stat | sed s/^[1-9]/tty-/")
 		at.until("31 91\r\n")
 		at.until("all-3")
-		at.until("tty-34816")
+		at.until("tty-")
 		if err := at.terminal.Resize(123, 45); err != nil {
 			t.Error(err)
 		}
@@ -172,8 +185,7 @@ func TestTerminal(t *testing.T) {
 
 // All of what was written before the end arrives, at the pace of who takes it.
 func TestTerminalLosesNothing(t *testing.T) {
-	s := startSandbox(t, testConfig(t))
-	at := sit(t, s, "sh", "-c", "stty -opost; yes 0123456789abcdef | head -c 1000000; printf end").start()
+	at := aRoom(t).sit("sh", "-c", "stty -opost; yes 0123456789abcdef | head -c 1000000; printf end").start()
 	if exit := at.end(); exit.Stdout.Total != 1000003 || len(at.text) != 1000003 || !strings.HasSuffix(at.text, "end") {
 		t.Errorf("%d bytes, %d here", exit.Stdout.Total, len(at.text))
 	}
@@ -181,8 +193,7 @@ func TestTerminalLosesNothing(t *testing.T) {
 
 // Killed, nothing is left, and who types finds nobody.
 func TestTerminalOfAKilledTree(t *testing.T) {
-	s := startSandbox(t, testConfig(t))
-	at := sit(t, s, "sh", "-c", "trap '' HUP INT TERM; echo there; sleep 1000 & sleep 1000").start()
+	at := aRoom(t).sit("sh", "-c", "trap '' HUP INT TERM; echo there; sleep 1000 & sleep 1000").start()
 	at.until("there")
 	at.child.Kill()
 	if exit := at.end(); !exit.Killed {
@@ -195,17 +206,20 @@ func TestTerminalOfAKilledTree(t *testing.T) {
 
 // No terminal is reached but one's own: not by a name, not by another session's process, not by what a pseudo-terminal's other end can be asked.
 func TestTerminalIsAlone(t *testing.T) {
-	s := startSandbox(t, testConfig(t))
-	one := sit(t, s, "sh", "-c", "echo there; sleep 1000").start()
+	r := aRoom(t)
+	one := r.sit("sh", "-c", "echo there; sleep 1000").start()
 	one.until("there")
 	pid := strings.TrimSpace(statusLine(t, one.child.PID(), "NSpid"))
 	pid = pid[strings.LastIndexByte(pid, '\t')+1:]
-	two := sit(t, s, "sh", "-c", `for f in /dev/pts/0 /dev/ptmx /dev/pts/ptmx /dev/tty /proc/`+pid+`/fd/0 /proc/`+pid+`/fd/1; do
+	two := r.sit("sh", "-c", `for f in /dev/pts/0 /dev/ptmx /dev/pts/ptmx /dev/tty /proc/`+pid+`/fd/0 /proc/`+pid+`/fd/1; do
 		(exec 3<>$f) 2>/dev/null && echo "opened $f"
 		(exec 3>$f) 2>/dev/null && echo "wrote $f"
 	done; ls /dev/pts /proc/`+pid+` 2>&1; readlink /proc/self/fd/0; echo done`).start()
 	two.end()
-	if strings.Contains(two.text, "opened") || strings.Contains(two.text, "wrote") || !strings.Contains(two.text, "\n/0\r\ndone") {
+	if strings.Contains(two.text, "opened") || strings.Contains(two.text, "wrote") || !strings.Contains(two.text, "done") {
+		t.Errorf("%q", two.text)
+	}
+	if r.s.config.Host.Terminals && !strings.Contains(two.text, "\n/0\r\ndone") { // nothing of the host's is in its name
 		t.Errorf("%q", two.text)
 	}
 	one.child.Kill()

@@ -12,9 +12,20 @@ type replay struct {
 	end  int64
 	// taken is how far the client has come; -1: there is none.
 	taken int64
+	// marks say which stream what the client hasn't taken is of, each up to an offset.
+	marks []mark
 	// over says that nothing more is to wait.
 	over bool
 }
+
+// mark is the end of a part that is of one stream.
+type mark struct {
+	end    int64
+	errors bool
+}
+
+// mostMarks bounds how often a program may change between its streams before a client has taken any of it.
+const mostMarks = 4096
 
 const mostReplay = 1 << 20
 
@@ -24,13 +35,13 @@ func newReplay() *replay {
 	return r
 }
 
-// write adds a piece, when there is room for it.
-func (r *replay) write(piece []byte) {
+// write adds a piece of standard output, or of standard error, when there is room for it.
+func (r *replay) write(piece []byte, errors bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(piece) > 0 {
 		n := min(len(piece), mostReplay/4)
-		for !r.over && r.taken >= 0 && r.end+int64(n)-r.taken > mostReplay {
+		for !r.over && r.taken >= 0 && (r.end+int64(n)-r.taken > mostReplay || len(r.marks) >= mostMarks) {
 			r.more.Wait()
 		}
 		if excess := len(r.data) + n - mostReplay; excess > 0 {
@@ -39,6 +50,11 @@ func (r *replay) write(piece []byte) {
 		r.data = append(r.data, piece[:n]...)
 		r.end += int64(n)
 		piece = piece[n:]
+		if last := len(r.marks) - 1; r.taken >= 0 && last >= 0 && r.marks[last].errors == errors {
+			r.marks[last].end = r.end
+		} else if r.taken >= 0 {
+			r.marks = append(r.marks, mark{r.end, errors})
+		}
 		r.more.Broadcast()
 	}
 }
@@ -50,7 +66,7 @@ func (r *replay) follow(since int64) (missed []byte, from int64) {
 	oldest := r.end - int64(len(r.data))
 	from = min(max(since, oldest), r.end)
 	missed = append([]byte(nil), r.data[from-oldest:]...)
-	r.taken = r.end
+	r.taken, r.marks = r.end, nil
 	return missed, from
 }
 
@@ -58,24 +74,28 @@ func (r *replay) follow(since int64) (missed []byte, from int64) {
 func (r *replay) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.taken = -1
+	r.taken, r.marks = -1, nil
 	r.more.Broadcast()
 }
 
-// next waits for what comes after what was taken, and takes it; nil: stopped says so, or the client has left.
-func (r *replay) next(buffer []byte, stopped func() bool) []byte {
+// next waits for what comes after what was taken, and takes as much of it as is of one stream; nil: stopped says so, or the client has left.
+func (r *replay) next(buffer []byte, stopped func() bool) (piece []byte, errors bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for r.taken == r.end && !stopped() {
 		r.more.Wait()
 	}
-	if r.taken < 0 || r.taken == r.end {
-		return nil
+	if r.taken < 0 || r.taken == r.end || len(r.marks) == 0 {
+		return nil, false
 	}
-	n := copy(buffer, r.data[int64(len(r.data))-(r.end-r.taken):])
+	for first := r.marks[0]; first.end <= r.taken; first = r.marks[0] {
+		r.marks = r.marks[1:]
+	}
+	rest := r.data[int64(len(r.data))-(r.end-r.taken):]
+	n := copy(buffer, rest[:min(int64(len(rest)), r.marks[0].end-r.taken)])
 	r.taken += int64(n)
 	r.more.Broadcast()
-	return buffer[:n]
+	return buffer[:n], r.marks[0].errors
 }
 
 // wake has those who wait look again.

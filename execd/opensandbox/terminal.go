@@ -24,8 +24,10 @@ type terminal struct {
 	mu sync.Mutex // guards what follows
 	// seat is where the shell runs, nil where none does; over is closed when it has ended, and how says how.
 	seat *execd.Terminal
-	over chan struct{}
-	how  ending
+	// pipes says that it has no terminal, but pipes: as its first client wanted it.
+	pipes bool
+	over  chan struct{}
+	how   ending
 	// client is the one that is there.
 	client *seatedClient
 	// absence ends a session whose client has been away for too long.
@@ -86,7 +88,7 @@ func (f *Facade) postTerminal(x *exchange) error {
 		}
 	}
 	t := &terminal{id: newUUID(), cwd: absolute(wire.Cwd), command: wire.Command, replay: newReplay()}
-	if err := f.terminalRequest(x.box, t, "bash").Validate(); err != nil {
+	if err := f.terminalRequest(x.box, t, "bash", false).Validate(); err != nil {
 		return asBadBody(err)
 	}
 	t.life, t.end = context.WithCancelCause(x.box.life)
@@ -154,7 +156,7 @@ func (f *Facade) deleteTerminal(x *exchange, t *terminal) error {
 }
 
 // terminalRequest is a session's program in policy's words. What it leaves behind ends with it: there is a tree for each terminal, and none besides.
-func (f *Facade) terminalRequest(box *sandbox, t *terminal, shell string) policy.Request {
+func (f *Facade) terminalRequest(box *sandbox, t *terminal, shell string, pipes bool) policy.Request {
 	argv := []string{shell}
 	if shell == "bash" {
 		argv = append(argv, "--norc", "--noprofile")
@@ -163,26 +165,29 @@ func (f *Facade) terminalRequest(box *sandbox, t *terminal, shell string) policy
 		argv = append(argv, "-c", t.command)
 	}
 	r := f.request(box, argv, t.cwd, 0, nil)
-	r.Command.LeaveChildren, r.Command.Terminal = false, true
-	if _, has := r.Command.Env["TERM"]; !has {
+	r.Command.LeaveChildren, r.Command.Terminal = false, !pipes
+	if _, has := r.Command.Env["TERM"]; !has && !pipes {
 		r.Command.Env["TERM"] = "xterm-256color"
 	}
 	return r
 }
 
 // startTerminal has the shell run, if it doesn't, and returns when it is released: nil, or why it isn't. mu is not held.
-func (f *Facade) startTerminal(box *sandbox, t *terminal) error {
+func (f *Facade) startTerminal(box *sandbox, t *terminal, pipes bool) error {
 	t.mu.Lock()
 	if t.seat != nil || t.life.Err() != nil {
 		t.mu.Unlock()
 		return context.Cause(t.life)
 	}
-	t.seat, t.over = execd.NewTerminal(80, 24), make(chan struct{})
+	t.seat, t.pipes, t.over = execd.NewTerminal(80, 24), pipes, make(chan struct{})
+	if pipes {
+		t.seat = execd.NewPipes()
+	}
 	seat, over := t.seat, t.over
 	t.mu.Unlock()
 	accepted := make(chan struct{})
 	f.running.Go(func() {
-		how := f.runTerminal(box, t, seat, sync.OnceFunc(func() { close(accepted) }))
+		how := f.runTerminal(box, t, seat, pipes, sync.OnceFunc(func() { close(accepted) }))
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.seat, t.how = nil, how
@@ -205,7 +210,7 @@ func (f *Facade) startTerminal(box *sandbox, t *terminal) error {
 }
 
 // runTerminal walks the shell: bash, or sh where that isn't there.
-func (f *Facade) runTerminal(box *sandbox, t *terminal, seat *execd.Terminal, accepted func()) ending {
+func (f *Facade) runTerminal(box *sandbox, t *terminal, seat *execd.Terminal, pipes bool, accepted func()) ending {
 	leave, err := f.service.Admit(t.life)
 	if err != nil {
 		return ending{code: refusedCode, trace: asFault(notAdmitted(err)).Message}
@@ -214,7 +219,7 @@ func (f *Facade) runTerminal(box *sandbox, t *terminal, seat *execd.Terminal, ac
 	var reply execd.Reply
 	for _, shell := range []string{"bash", "sh"} {
 		started := f.start(t.life)
-		reply = f.service.Exec(t.life, f.terminalRequest(box, t, shell), execd.Options{
+		reply = f.service.Exec(t.life, f.terminalRequest(box, t, shell, pipes), execd.Options{
 			Unkept: true, Sink: terminalSink{t.replay}, Terminal: seat, Accepted: func(string, int64) { started() },
 			Running: accepted,
 		})
@@ -233,4 +238,4 @@ type terminalSink struct{ replay *replay }
 func (terminalSink) Decision(policy.Decision) {}
 
 // Output is a piece.
-func (s terminalSink) Output(_ string, chunk []byte) { s.replay.write(chunk) }
+func (s terminalSink) Output(stream string, chunk []byte) { s.replay.write(chunk, stream == "stderr") }

@@ -18,10 +18,11 @@ import (
 	"github.com/sandboxd/sandboxd/execd"
 )
 
-// The first byte of a binary frame: what a client types, what the terminal shows, and what it has shown before, whose offset in 8 bytes (big endian) comes first.
+// The first byte of a binary frame: what a client types, what the terminal shows, or standard output and error where there are pipes, and what it has shown before, whose offset in 8 bytes (big endian) comes first.
 const (
 	frameInput  = 0x00
 	frameOutput = 0x01
+	frameErrors = 0x02
 	frameReplay = 0x03
 )
 
@@ -67,8 +68,6 @@ func (f *Facade) attachTerminal(x *exchange, t *terminal) error {
 		return faultf(http.StatusBadRequest, execdBody, "since: %.40q isn't an offset", query.Get("since"))
 	}
 	switch {
-	case query.Get("pty") == "0":
-		return faultf(http.StatusBadRequest, execdLacks, "pty: a session has a terminal; for pipes run a command")
 	case !strings.EqualFold(x.r.Header.Get("Upgrade"), "websocket"):
 		return faultf(http.StatusUpgradeRequired, execdBody, "this path is a WebSocket")
 	case !sameOrigin(x.r):
@@ -85,7 +84,7 @@ func (f *Facade) attachTerminal(x *exchange, t *terminal) error {
 	f.running.Go(func() { // a hijacked connection is nobody's to wait for but ours
 		defer close(done)
 		defer conn.CloseNow()
-		f.seat(x, t, conn, since)
+		f.seat(x.box, t, conn, query.Get("pty") == "0", since)
 	})
 	<-done
 	return nil
@@ -108,7 +107,7 @@ func (t *terminal) taken() bool {
 }
 
 // seat has a client sit down.
-func (f *Facade) seat(x *exchange, t *terminal, conn *websocket.Conn, since int64) {
+func (f *Facade) seat(box *sandbox, t *terminal, conn *websocket.Conn, pipes bool, since int64) {
 	ctx, evict := context.WithCancelCause(t.life)
 	defer evict(nil)
 	me := &seatedClient{evict: evict, left: make(chan struct{})}
@@ -116,13 +115,17 @@ func (f *Facade) seat(x *exchange, t *terminal, conn *websocket.Conn, since int6
 		return
 	}
 	defer t.leave(f, me)
-	if err := f.startTerminal(x.box, t); err != nil {
+	if err := f.startTerminal(box, t, pipes); err != nil {
 		tell(ctx, conn, serverFrame{Type: "error", Code: "START_FAILED", Error: err.Error()})
 		_ = conn.Close(websocket.StatusNormalClosure, "not started")
 		return
 	}
 	t.mu.Lock()
-	sitting := &sitting{facade: f, terminal: t, conn: conn, me: me, seat: t.seat, over: t.over}
+	mode := "pty"
+	if t.pipes {
+		mode = "pipe"
+	}
+	sitting := &sitting{mode: mode, facade: f, terminal: t, conn: conn, me: me, seat: t.seat, over: t.over}
 	t.mu.Unlock()
 	sitting.serve(ctx, evict, since)
 }
@@ -164,6 +167,7 @@ type sitting struct {
 	terminal *terminal
 	conn     *websocket.Conn
 	me       *seatedClient
+	mode     string
 	seat     *execd.Terminal // nil: it has ended already
 	over     chan struct{}
 }
@@ -177,7 +181,7 @@ func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, sinc
 			return
 		}
 	}
-	if tell(ctx, s.conn, serverFrame{Type: "connected", SessionID: s.terminal.id, Mode: "pty"}) != nil {
+	if tell(ctx, s.conn, serverFrame{Type: "connected", SessionID: s.terminal.id, Mode: s.mode}) != nil {
 		return
 	}
 	// The library closes the connection when a read's context ends: what is still to be said goes before.
@@ -213,9 +217,8 @@ func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, sinc
 // show sends what the terminal shows, at the client's pace, and says whether that was all of it: the shell has ended.
 func (s *sitting) show(ctx context.Context) bool {
 	buffer := make([]byte, 1+32<<10)
-	buffer[0] = frameOutput
 	for ctx.Err() == nil {
-		piece := s.terminal.replay.next(buffer[1:], func() bool {
+		piece, errors := s.terminal.replay.next(buffer[1:], func() bool {
 			select {
 			case <-s.over:
 				return true
@@ -225,6 +228,9 @@ func (s *sitting) show(ctx context.Context) bool {
 		})
 		if piece == nil {
 			break
+		}
+		if buffer[0] = frameOutput; errors {
+			buffer[0] = frameErrors
 		}
 		if s.send(ctx, websocket.MessageBinary, buffer[:1+len(piece)]) != nil {
 			return false

@@ -24,9 +24,9 @@ type client struct {
 	t    testing.TB
 	conn *websocket.Conn
 	// shown is all that came, replayed what it had missed of that, from is where that begins.
-	shown, replayed string
-	from            int64
-	frames          []serverFrame
+	shown, replayed, errors string
+	from                    int64
+	frames                  []serverFrame
 	// ended is how the connection ended.
 	ended error
 }
@@ -86,6 +86,8 @@ func (c *client) next() bool {
 		c.frames = append(c.frames, frame)
 	case data[0] == frameOutput:
 		c.shown += string(data[1:])
+	case data[0] == frameErrors:
+		c.errors += string(data[1:])
 	case data[0] == frameReplay && len(data) >= 9:
 		c.from = int64(binary.BigEndian.Uint64(data[1:]))
 		c.replayed += string(data[9:])
@@ -211,6 +213,63 @@ func TestTerminalSession(t *testing.T) {
 	b.call("DELETE", "/pty/"+id, "").must(200)
 	b.call("DELETE", "/pty/"+id, "").refused(404)
 	b.call("GET", "/pty/"+id, "").refused(404)
+}
+
+// Without a terminal the streams are two, and a signal reaches what the shell runs.
+func TestTerminalOfPipes(t *testing.T) {
+	b := serve(t, "").make(oneKey, "")
+	c := b.sit(b.session(""), "pty=0")
+	if frame := c.told("connected"); frame.Mode != "pipe" {
+		t.Errorf("%+v", frame)
+	}
+	c.types("test -t 0 || echo pipe-$((1+1)); for i in 1 2 3; do echo o$i; echo e$i >&2; done; cat missing; echo over\n")
+	c.until("over\n")
+	for !strings.Contains(c.errors, "missing") && c.next() {
+	}
+	if c.shown != "pipe-2\no1\no2\no3\nover\n" || !strings.HasPrefix(c.errors, "e1\ne2\ne3\n") {
+		t.Errorf("%q, %q", c.shown, c.errors)
+	}
+	c.says(`{"type":"resize","cols":10,"rows":10}`)
+	c.types("trap 'echo caught' INT\n" + strings.Replace(waits, "getline", `while (1) system("sleep 1")`, 1) + "; echo next-$((1+1))\n")
+	c.until("waits-2")
+	c.says(`{"type":"signal","signal":"SIGINT"}`)
+	c.until("next-2")
+	c.types("exit 5\n")
+	if exit, _ := c.end(); exit != 5 {
+		t.Error(exit, c.shown, c.errors)
+	}
+}
+
+// What a program changes between its streams arrives in order, and no program makes more of that than is kept.
+func TestReplayMarks(t *testing.T) {
+	r := newReplay()
+	r.write([]byte("before"), true)
+	if missed, from := r.follow(2); string(missed) != "fore" || from != 2 {
+		t.Errorf("%q from %d", missed, from)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 3 * mostMarks {
+			r.write([]byte{byte(i)}, i%2 == 1)
+		}
+	}()
+	buffer := make([]byte, 8)
+	for i := range 3 * mostMarks {
+		piece, errors := r.next(buffer, func() bool { return false })
+		if len(piece) != 1 || piece[0] != byte(i) || errors != (i%2 == 1) {
+			t.Fatalf("%d: %q, %v", i, piece, errors)
+		}
+	}
+	<-done
+	if piece, _ := r.next(buffer, func() bool { return true }); piece != nil {
+		t.Errorf("%q", piece)
+	}
+	r.leave()
+	r.write(make([]byte, 3*mostReplay), false)
+	if missed, from := r.follow(0); len(missed) != mostReplay || from != r.written()-mostReplay {
+		t.Errorf("%d bytes from %d of %d", len(missed), from, r.written())
+	}
 }
 
 // Who comes back sees what was missed, from the offset that is asked for; a second client waits outside, or takes the place.
@@ -381,7 +440,6 @@ func TestTerminalRefused(t *testing.T) {
 		"no token":        {id, "", []string{headerExecd, ""}, 401},
 		"a page":          {id, "", []string{"Origin", "https://evil.example"}, 403},
 		"no session":      {"00000000-0000-4000-8000-000000000000", "", nil, 404},
-		"pipes":           {id, "pty=0", nil, 400},
 		"an offset":       {id, "since=x", nil, 400},
 	} {
 		if _, response, err := b.dial(row.session, row.query, row.headers...); err == nil || response == nil || response.StatusCode != row.want {
