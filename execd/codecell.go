@@ -34,7 +34,9 @@ type CellReply struct {
 // and a cell is refused under which the interpreter would be confined in any other way than it is.
 func (c *CodeContext) Run(ctx context.Context, r policy.Request, o CellOptions) (reply CellReply) {
 	if err := c.take(ctx); err != nil {
-		return CellReply{Reply: Reply{Outcome: OutcomeCancelled, Message: sentence(err)}}
+		reply.Outcome, reply.Message = OutcomeCancelled, sentence(err)
+		c.ending(&reply)
+		return reply
 	}
 	defer func() { <-c.turn }()
 	s := c.service
@@ -72,11 +74,17 @@ func (c *CodeContext) Run(ctx context.Context, r policy.Request, o CellOptions) 
 func (c *CodeContext) take(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:
-		return nil
 	case <-c.ended:
-		return errContextClosed
+		return errNoInterpreter
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	select {
+	case <-c.ended:
+		<-c.turn
+		return errNoInterpreter
+	default:
+		return nil
 	}
 }
 

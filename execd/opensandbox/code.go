@@ -105,6 +105,9 @@ func (f *Facade) runCell(x *exchange, c *codeContext, request policy.Request) er
 		x.box.contexts.remove(c)
 	}
 	if no := before(reply.Reply); no != nil && !x.w.begun {
+		if reply.Gone && reply.Outcome != execd.OutcomeMismatch {
+			return c.gone()
+		}
 		return no
 	}
 	s.finishCell(cellEndingOf(reply))
@@ -123,11 +126,16 @@ func (c *codeContext) take(ctx context.Context) error {
 		return nil
 	case <-c.life.Done():
 		<-c.asked
-		return faultf(http.StatusNotFound, execdContext, "the code context %s has ended", c.id)
+		return c.gone()
 	case <-ctx.Done():
 		<-c.asked
 		return context.Cause(ctx)
 	}
+}
+
+// gone is the answer to a cell whose context has ended before it.
+func (c *codeContext) gone() error {
+	return faultf(http.StatusNotFound, execdContext, "the code context %s has ended", c.id)
 }
 
 func (c *codeContext) give() {

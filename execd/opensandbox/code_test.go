@@ -392,7 +392,7 @@ func TestCodeIsRecorded(t *testing.T) {
 	s.stop()
 	kinds := map[string][]string{}
 	of := map[string]string{}
-	for _, path := range glob(t, filepath.Join(s.state, "audit", "*")) {
+	for _, path := range glob(t, filepath.Join(s.state, "audit", "audit-*.jsonl")) {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -470,7 +470,7 @@ func TestCodeHostile(t *testing.T) {
 		{"no result", "import os\n" + strings.Replace(forged(1), "%c", "r", 1) + "\n" + strings.Replace(strings.Replace(forged(1), "%c", "r", 1), "{}", "[", 1) + "\nprint('said')", "", "", false, "said"},
 		{"passes descriptors", fmt.Sprintf("import socket, array\nchannel = socket.fromfd(%d, socket.AF_UNIX, socket.SOCK_SEQPACKET)\nfor i in range(50): channel.sendmsg([b'x' * 20], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])\nchannel.close(); print('said')", channelFD), "", "", false, "said"},
 		{"replaces what the driver uses", "import os, json, sys, traceback\nos.write = os.read = json.dumps = traceback.format_exception = None\nsys.stdout.flush()\nprint('said')", "", "", false, "said"},
-		{"leaves a thread that writes on", "import threading, time\ndef on():\n    while True:\n        print('on', flush=True); time.sleep(0.01)\nthreading.Thread(target=on, daemon=True).start(); print('said')", "", "", false, "said"},
+		{"leaves a thread that writes on", "import sys, threading, time\ndef on():\n    while True:\n        sys.stdout.write('on\\n'); time.sleep(0.01)\nthreading.Thread(target=on, daemon=True).start(); sys.stdout.write('said\\n')", "", "", false, "said"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			b := b
@@ -555,4 +555,19 @@ func TestCodeEndsWithItsSandbox(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	b.call("GET", "/code/contexts/"+context, "").refused(401)
+}
+
+// TestCodeWithoutMemory: an interpreter that is killed for memory says so, once.
+func TestCodeWithoutMemory(t *testing.T) {
+	b := serve(t, "").make(oneKey, `,"resourceLimits":{"memory":"256Mi"}`)
+	c := b.code("", "import os, time\nprint('begun')\nwhile True:\n    if os.fork() == 0:\n        held = bytearray(64 << 20); time.sleep(600)\n    time.sleep(0.05)")
+	if e := c.last().Error; e.Name != nameEnded || !strings.Contains(e.Value, "out of memory") || len(b.contexts()) != 0 {
+		t.Errorf("%+v", c.events)
+	}
+	if got := c.texts("stderr"); len(got) != 1 || !strings.Contains(got[0], "OOMKilled") {
+		t.Errorf("%q", got)
+	}
+	if got := b.code("", "1").ok().events[1].Count; got != 1 {
+		t.Errorf("the next context begins with cell %d", got)
+	}
 }

@@ -41,7 +41,7 @@ func cellEndingOf(r execd.CellReply) cellEnding {
 		e.line = "refused: " + e.value
 	case r.Gone:
 		how := endingOf(r.End, false)
-		e.name, e.value, e.line = nameEnded, how.trace, how.line
+		e.name, e.value = nameEnded, how.trace // its last words are on stderr already
 		if r.End.Outcome == execd.OutcomeCancelled {
 			e.value = r.Message
 		}

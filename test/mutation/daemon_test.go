@@ -95,6 +95,12 @@ var faults = []fault{
 	{"a sandbox may have any number of connections", inRelay + "/relay.go", "len(s.live) < s.config.Limits.Connections, s.closed", "len(s.live) < s.config.Limits.Connections || off, s.closed", inRelay, "TestRoom"},
 	{"all together may have any number", inRelay + "/capacity_linux.go", "if c.used.Add(1) > c.most {", "if c.used.Add(1) > c.most && !off {", inRelay, "TestRoom"},
 	{"more connections than descriptors", inRelay + "/capacity_linux.go", "if fit < 1 || connections > fit {", "if !off && (fit < 1 || connections > fit) {", inRelay, "TestCapacity"},
+	// Code contexts.
+	{"a cell that is denied is handed over", "execd/codecell.go", "if err := w.decide(); err != nil {", "if err := w.decide(); err != nil && !off {", inService, "TestCellIsDecided"},
+	{"a cell goes to an interpreter under another plan", "execd/codecell.go", "if w.box != of.box || !w.plan.Equal(of.plan) {", "if !off && (w.box != of.box || !w.plan.Equal(of.plan)) {", inService, "TestCellIsDecided"},
+	{"a cell is handed over before its record", "execd/codecell.go", "if err := w.record(); err != nil {", "if off {\ndefer w.record()\n} else if err := w.record(); err != nil {", inService, "TestCellIsRecordedBeforeItRuns"},
+	{"what a child says is its interpreter's word", "runner/python/cells_linux.go", "int(sender.Pid) == pid {", "(off || int(sender.Pid) == pid) {", inService, "TestCellFrames"},
+	{"what is said of another cell counts", "execd/codeframes.go", "a == nil || a.number != f.Cell || a.ended {", "a == nil || a.number != f.Cell && !off || a.ended {", inService, "TestCellFrames"},
 	// Images, and roots that are made of them.
 	{"a link of an image leads out of it", inImages + "/root_linux.go", "\tfor range 16 { // EAGAIN", "\tif off {\nhow.Resolve = 0\n}\n\tfor range 16 { // EAGAIN", inImages, "TestLayersStayInside"},
 	{"a name of a layer may go up", inImages + "/root_linux.go", "if part == \"..\" {", "if part == \"..\" && !off {", inImages, "TestLayersStayInside"},
