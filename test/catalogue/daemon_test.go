@@ -138,7 +138,7 @@ func (d *daemon) read(t *testing.T) {
 	t.Helper()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	files, err := filepath.Glob(filepath.Join(d.log, "*"))
+	files, err := filepath.Glob(filepath.Join(d.log, "audit-*.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
