@@ -71,8 +71,8 @@ type Service struct {
 	mu       sync.Mutex // guards closing and draining, and that no walk begins after them
 	closing  bool
 	draining bool // no request begins, and those on their way go on
-	walks   sync.WaitGroup
-	closed  sync.Once
+	walks    sync.WaitGroup
+	closed   sync.Once
 }
 
 // New probes the host, loads the policy, opens the log, settles what a daemon that died has left, and starts to make sandboxes. Nothing is
