@@ -60,6 +60,9 @@ func (c *tally) String() string {
 	if os.Geteuid() != 0 {
 		who = "an ordinary user"
 	}
+	if where := os.Getenv("CATALOGUE_SOCKET"); where != "" {
+		who = "a pod's"
+	}
 	return fmt.Sprintf("catalogue, as %s: held %d, refused as unsupported %s, not offered here %s, skipped %s", who, c.held, list(c.refused), list(c.absent), list(c.skipped))
 }
 
@@ -67,6 +70,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv("CATALOGUE_BINFMT") == "1" {
 		fmt.Fprintln(os.Stderr, registerKind(os.Args[1:]))
 		os.Exit(3)
+	}
+	if dir := os.Getenv("CATALOGUE_MAKE"); dir != "" { // what a pod's image is made from
+		if err := show(dir, os.Getenv("CATALOGUE_SHOWN"), os.Getenv("SANDBOXD_BIN")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	status := m.Run()
 	fmt.Println(&count)
@@ -138,6 +148,10 @@ func TestCatalogue(t *testing.T) {
 // hold runs one row.
 func (f *fixture) hold(t *testing.T, r row) {
 	if why, found := strings.CutPrefix(r.user, "not offered: "); found && os.Geteuid() != 0 {
+		count.note(count.absent, why)
+		t.Skip("NOT OFFERED: " + why)
+	}
+	if why := f.pod.withholds(r); why != "" {
 		count.note(count.absent, why)
 		t.Skip("NOT OFFERED: " + why)
 	}

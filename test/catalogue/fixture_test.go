@@ -35,7 +35,11 @@ type fixture struct {
 	// kept is the id of a sandbox in which an exec runs, sibling is that one's pid there, host a process outside of all sandboxes.
 	kept          string
 	sibling, host int
-	abstract      string
+	// daemon is the pid of the daemon, as that numbers it.
+	daemon   int
+	abstract string
+	// pod is set where the daemon is a pod's.
+	pod *pod
 	// runnerDigest is that of the launcher's binary before anything ran.
 	runnerDigest string
 }
@@ -54,6 +58,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.daemons[""] = startDaemon(t, bin, flags...)
 	f.daemons["strict output"] = startDaemon(t, bin, "--show", f.show, "--policy", strictOutput(t))
+	f.daemon = f.daemons[""].process.Process.Pid
 	status := f.daemons[""].status(t)
 	f.tier = string(status.Host.Tier)
 	for _, m := range status.Host.Mechanisms {
@@ -64,9 +69,17 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
+// socket is the daemon's, by the name that whoever sees it would have for it.
+func (f *fixture) socket() string {
+	if f.pod != nil {
+		return podSocket
+	}
+	return f.daemons[""].socket
+}
+
 func (f *fixture) fill(text string) string {
 	return strings.NewReplacer("PROBE", f.probe, "SHOW", f.show, "PRIVILEGED", f.privileged, "SIBLING", strconv.Itoa(f.sibling), "HOST", strconv.Itoa(f.host),
-		"ABSTRACT", "@"+f.abstract, "SOCKET", f.daemons[""].socket, "DAEMON", strconv.Itoa(f.daemons[""].process.Process.Pid)).Replace(text)
+		"ABSTRACT", "@"+f.abstract, "SOCKET", f.socket(), "DAEMON", strconv.Itoa(f.daemon)).Replace(text)
 }
 
 // binaries are sandboxd, sandboxd-runner and probe, and in the folder sabotage the build that leaves steps out: those of SANDBOXD_BIN, or built now.
@@ -97,9 +110,17 @@ func shown(t *testing.T, bin string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := show(dir, dir, bin); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// show fills such a directory; seen is what it is called in a sandbox.
+func show(dir, seen, bin string) error {
 	program, err := os.ReadFile(filepath.Join(bin, "probe"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	foreign := append([]byte("\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xf3\x00\x01\x00\x00\x00"), make([]byte, 64)...) // a RISC-V program
 	for _, file := range []struct {
@@ -112,8 +133,8 @@ func shown(t *testing.T, bin string) string {
 		{"secret", 0o600, []byte("secret\n")},
 		{"not-executable", 0o644, []byte("#!/bin/sh\n")},
 		{"script", 0o755, []byte("#!/bin/sh\necho \"$0\" \"$@\"\n")},
-		{"script-of-probe", 0o755, []byte("#!" + dir + "/probe status\n")},
-		{"script-of-script", 0o755, []byte("#!" + dir + "/script-of-probe\n")},
+		{"script-of-probe", 0o755, []byte("#!" + seen + "/probe status\n")},
+		{"script-of-script", 0o755, []byte("#!" + seen + "/script-of-probe\n")},
 		{"script-without-interpreter", 0o755, []byte("#!/no/such/interpreter\n")},
 		{"script-of-directory", 0o755, []byte("#!/usr\n")},
 		{"foreign", 0o755, foreign},
@@ -123,24 +144,22 @@ func shown(t *testing.T, bin string) string {
 	} {
 		path := filepath.Join(dir, file.name)
 		if err := errors.Join(os.WriteFile(path, file.data, file.mode), os.Chmod(path, file.mode)); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	if err := errors.Join(os.Symlink("/etc/shadow", filepath.Join(dir, "link-out")), os.Symlink("/proc/1/root/etc/shadow", filepath.Join(dir, "link-through-proc")),
 		unix.Mkfifo(filepath.Join(dir, "fifo"), 0o666), os.Chmod(filepath.Join(dir, "fifo"), 0o666), os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if os.Geteuid() == 0 {
-		if err := privilegedFiles(dir, program); err != nil {
-			t.Fatal(err)
-		}
+	if os.Geteuid() != 0 {
+		return nil
 	}
-	return dir
+	return privilegedFiles(dir, seen, program)
 }
 
 // privilegedFiles are images of the kind that give privilege to whoever executes them: setuid, setgid, file capabilities, and scripts with such bits.
-func privilegedFiles(dir string, program []byte) error {
-	script := []byte("#!" + dir + "/probe status\n")
+func privilegedFiles(dir, seen string, program []byte) error {
+	script := []byte("#!" + seen + "/probe status\n")
 	for name, file := range map[string]struct {
 		mode os.FileMode
 		data []byte
@@ -150,7 +169,7 @@ func privilegedFiles(dir string, program []byte) error {
 		"setboth":          {0o755 | os.ModeSetuid | os.ModeSetgid, program},
 		"filecaps":         {0o755, program},
 		"setuid-script":    {0o755 | os.ModeSetuid, script},
-		"script-of-setuid": {0o755, []byte("#!" + dir + "/setuid status\n")},
+		"script-of-setuid": {0o755, []byte("#!" + seen + "/setuid status\n")},
 	} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.WriteFile(path, file.data, 0o755), os.Chmod(path, file.mode)); err != nil {
@@ -189,7 +208,18 @@ func (f *fixture) family(t *testing.T) {
 		t.Fatalf("a sandbox: %d %s %v", status, data, err)
 	}
 	f.kept = box.ID
-	body := fmt.Sprintf(`{"stream":true,"sandbox":%q,"command":{"argv":["sh","-c","echo $$; exec sleep 3600"]},"limits":{"timeoutSeconds":3600}}`, box.ID)
+	f.settle(t)
+}
+
+// settle starts the exec that stays, in the kept sandbox, or in the one that all share.
+func (f *fixture) settle(t *testing.T) {
+	t.Helper()
+	d := f.daemons[""]
+	where := ""
+	if f.kept != "" {
+		where = fmt.Sprintf(`"sandbox":%q,`, f.kept)
+	}
+	body := `{"stream":true,` + where + `"command":{"argv":["sh","-c","echo $$; exec sleep 3600"]},"limits":{"timeoutSeconds":3600}}`
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	request, err := http.NewRequestWithContext(ctx, "POST", "http://sandboxd/v1/exec", strings.NewReader(body))
 	if err != nil {
@@ -216,6 +246,10 @@ func (f *fixture) family(t *testing.T) {
 	// It outlives every attack, and ends with its sandbox.
 	t.Cleanup(func() {
 		defer cancel()
+		if f.kept == "" {
+			response.Body.Close()
+			return
+		}
 		if status, data, err := d.do(context.Background(), "DELETE", "/v1/sandboxes/"+f.kept, ""); err != nil || status != http.StatusNoContent {
 			t.Errorf("delete: %d %s %v", status, data, err)
 		}

@@ -101,22 +101,22 @@ var kernelRows = []row{
 		socket netfilter                 → EAFNOSUPPORT
 		socket audit                     → EAFNOSUPPORT
 		socket kobject                   → EAFNOSUPPORT
-		socket raw                       → EPERM
-		socket 10 3 58                   → EPERM
-		socket 2 3 255                   → EPERM
-		socket 2 10 0                    → EPERM
-		socket 2 5 132                   → EPERM
-		socket 2 6 33                    → EPERM
-		socket mptcp                     → EPROTONOSUPPORT
-		socket 2 1 132                   → EPROTONOSUPPORT
-		socket 10 2 115                  → EPROTONOSUPPORT
+		socket raw                       → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket 10 3 58                   → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket 2 3 255                   → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket 2 10 0                    → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket 2 5 132                   → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket 2 6 33                    → EPERM (pod: EPERM or EAFNOSUPPORT)
+		socket mptcp                     → EPROTONOSUPPORT (pod: EPROTONOSUPPORT or EAFNOSUPPORT)
+		socket 2 1 132                   → EPROTONOSUPPORT (pod: EPROTONOSUPPORT or EAFNOSUPPORT)
+		socket 10 2 115                  → EPROTONOSUPPORT (pod: EPROTONOSUPPORT or EAFNOSUPPORT)
 		socketpair 40 1 0                → EAFNOSUPPORT
 		socketpair 30 5 0                → EAFNOSUPPORT
 		socketpair 2 1 0                 → EAFNOSUPPORT
 		socketpair unix                  → done
 		socket unix                      → done
-		socket inet                      → done
-		socket inet6                     → done`, readBack: "seccomp.filter namespaces.net"},
+		socket inet                      → done (pod: EAFNOSUPPORT)
+		socket inet6                     → done (pod: EAFNOSUPPORT)`, readBack: "seccomp.filter namespaces.net"},
 	{id: "A23", what: "every family but unix, inet, inet6 and netlink's routes", try: otherFamilies(), readBack: "seccomp.filter"},
 	{id: "A23", what: "every netlink protocol but routes", try: otherNetlink(), readBack: "seccomp.filter"},
 	{id: "A24", what: "mounts, by the old calls and the new", try: `

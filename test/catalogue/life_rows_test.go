@@ -40,7 +40,7 @@ var lifeRows = []row{
 		also: ended(soon, "stop", "child")},
 	{id: "B6", what: "a fork bomb", body: `"limits":{"timeoutSeconds":1,"pids":64}`, run: []string{"sh", "-c", "PROBE fork-bomb & exec sleep 60"},
 		outcome: "timeout", also: ended(soon, "fork-bomb")},
-	{id: "B6", what: "one process more than the limit", body: `"limits":{"pids":20}`, run: []string{"sh", "-c", "PROBE fork-tree 100 2>&1; echo over"},
+	{id: "B6", what: "one process more than the limit", pod: "not offered: a limit of processes for one exec alone", body: `"limits":{"pids":20}`, run: []string{"sh", "-c", "PROBE fork-tree 100 2>&1; echo over"},
 		stdout: `"errno":"EAGAIN"`, also: ended(soon, "fork-tree", "100")},
 	{id: "B7", what: "a process that is always a new one, racing the kill", body: `"limits":{"timeoutSeconds":1,"pids":64}`,
 		run: []string{"sh", "-c", "PROBE fork-chase one & PROBE fork-chase one & PROBE fork-chase one & exec sleep 60"}, outcome: "timeout", also: ended(soon, "fork-chase", "one")},
@@ -50,7 +50,7 @@ var lifeRows = []row{
 		kill 1                           → EPERM
 		kill 1 9                         → EPERM
 		kill HOST 9                      → ESRCH
-		kill DAEMON 9                    → ESRCH
+		kill DAEMON 9                    → ESRCH (pod: EPERM)
 		syscall tgkill 1 1 9             → EPERM
 		syscall tkill 1 9                → EPERM`, readBack: "identity.uid namespaces.pid"},
 	{id: "B10", what: "signals to another exec of the same sandbox", beside: true, needs: []feature{signalScope}, try: `

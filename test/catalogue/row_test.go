@@ -18,7 +18,8 @@ type row struct {
 	what string
 
 	// try has acts of the probe, one a line, each with the answer that it must get: "socket vsock → EAFNOSUPPORT", "memfd → done". Several
-	// answers are joined by "or". "(user: EPERM)" after it is the answer in the second place, where sandboxd runs as an ordinary user.
+	// answers are joined by "or". "(user: EPERM)" after it is the answer in the second place, where sandboxd runs as an ordinary user, and "(pod: EPERM)"
+	// that in a pod where all share the runner's container.
 	// SHOW, SIBLING, HOST, SOCKET and ABSTRACT stand for what the fixture has.
 	try string
 	// run is the command in place of try, when its end is what counts; a word PROBE is the probe. code is a Python program in its place.
@@ -49,6 +50,9 @@ type row struct {
 	lack string
 	// user is what becomes of the row in the second place, when it isn't the same: "not offered: " and why.
 	user string
+	// pod is the same for a pod where all share the runner's container, or "outcome " or "stderr " and what it is there; "image: " and what the test's
+	// image hasn't leaves it out of every pod.
+	pod string
 }
 
 // attempt is one line of a row's try.
@@ -69,9 +73,12 @@ func (r row) attempts(f *fixture) []attempt {
 		if !found {
 			panic(fmt.Sprintf("%s %s: no answer in %q", r.id, r.what, line))
 		}
-		want, user, both := strings.Cut(want, "(user: ")
-		if both && os.Geteuid() != 0 {
-			want = strings.TrimSuffix(user, ")")
+		want, others, _ := strings.Cut(want, "(")
+		for _, other := range strings.Split(others, "(") {
+			place, answer, _ := strings.Cut(other, ": ")
+			if place == "user" && os.Geteuid() != 0 || place == "pod" && f.pod.shared() {
+				want = strings.TrimSuffix(strings.TrimSpace(answer), ")")
+			}
 		}
 		list = append(list, attempt{strings.Fields(f.fill(act)), strings.Split(strings.TrimSpace(want), " or ")})
 	}
