@@ -26,6 +26,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "sandboxd.uid" -}}{{ if eq .Values.tier "restricted" }}{{ .Values.sandboxd.user }}{{ else }}0{{ end }}{{- end }}
 {{- define "sandboxd.gid" -}}{{ if eq .Values.tier "restricted" }}{{ .Values.sandboxd.group }}{{ else }}0{{ end }}{{- end }}
 
+{{/* The program in its container. */}}
+{{- define "sandboxd.program" -}}{{ if eq .Values.tier "full" }}/run/sandboxd/bin/sandboxd{{ else }}/sandboxd{{ end }}{{- end }}
+
 {{/* What no schema can say: two of the three being one user would let that one signal, or read, the other. */}}
 {{- define "sandboxd.checks" -}}
 {{- $sandboxd := int (include "sandboxd.uid" .) }}
@@ -34,6 +37,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if eq (int .Values.app.user) (int .Values.runner.user) }}{{ fail "app.user: must not be runner.user; code of that uid could signal the app" }}{{ end }}
 {{- if eq (int .Values.app.user) $sandboxd }}{{ fail "app.user: must not be sandboxd's own uid" }}{{ end }}
 {{- else if eq .Values.kind "Job" }}{{ fail "kind: a Job needs an app, with whose end it ends" }}
+{{- end }}
+{{- if eq .Values.tier "full" }}
+{{- $first := ternary 20000 200000 (eq (toString .Values.hostUsers) "false") }}
+{{- $last := ternary 39999 265535 (eq (toString .Values.hostUsers) "false") }}
+{{- if eq .Values.kind "Injection" }}{{ fail "tier: full makes sandboxes in a container of its own; Injection, whose pods have a runner, takes net or restricted" }}{{ end }}
+{{- if .Values.runner.env }}{{ fail "runner.env: in the tier full there is no launcher of the pod's to have it; say it in the request" }}{{ end }}
+{{- range $path, $_ := .Values.runner.writable }}
+{{- if not (has $path (list "/tmp" "/work")) }}{{ fail (printf "runner.writable: in the tier full each sandbox has its own /tmp and /work, and nothing else to write to; take %s out" $path) }}{{ end }}
+{{- end }}
+{{- if or .Values.network.fenceUIDs .Values.network.fencePorts }}{{ fail "network: fenceUIDs and fencePorts are for the fence around the whole pod; in the tier full each sandbox has a network of its own" }}{{ end }}
+{{- if and (ge (int .Values.app.user) $first) (le (int .Values.app.user) $last) }}{{ fail (printf "app.user: %d to %d are the sandboxes' in the tier full" $first $last) }}{{ end }}
 {{- end }}
 {{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.port) }}{{ fail "metrics.podMonitor: needs metrics.port" }}{{ end }}
 {{- range $who := list "runner" "app" }}

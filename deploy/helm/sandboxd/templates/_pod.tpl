@@ -49,14 +49,18 @@ spec:
   {{- end }}
   initContainers:
   - {{- include "sandboxd.install" . | nindent 4 }}
+  {{- if or (ne .Values.tier "full") .Values.app.image }}
   - {{- include "sandboxd.sidecar" . | nindent 4 }}
-  {{- if eq .Values.kind "Job" }}
+  {{- end }}
+  {{- if and (eq .Values.kind "Job") (ne .Values.tier "full") }}
   # With its app the Job ends, so that the runner is a sidecar too.
   - {{- include "sandboxd.runner" . | nindent 4 }}
     restartPolicy: Always
   {{- end }}
   containers:
-  {{- if ne .Values.kind "Job" }}
+  {{- if and (eq .Values.tier "full") (not .Values.app.image) }}
+  - {{- include "sandboxd.sidecar" . | nindent 4 }}
+  {{- else if and (ne .Values.kind "Job") (ne .Values.tier "full") }}
   - {{- include "sandboxd.runner" . | nindent 4 }}
   {{- end }}
   {{- if .Values.app.image }}
@@ -64,8 +68,10 @@ spec:
   {{- end }}
   volumes:
   {{- include "sandboxd.volumes" . | nindent 2 }}
+  {{- if ne .Values.tier "full" }}
   {{- range $path, $size := .Values.runner.writable }}
   - {name: {{ include "sandboxd.writableName" $path }}, emptyDir: {sizeLimit: {{ $size | quote }}}}
+  {{- end }}
   {{- end }}
   {{- with .Values.runner.volumes }}
   {{- toYaml . | nindent 2 }}

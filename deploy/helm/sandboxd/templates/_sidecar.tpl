@@ -6,15 +6,15 @@ privileged: false
 procMount: Default
 {{- end }}
 
-{{/* Copies the launcher to where the runner has it, read-only there. */}}
+{{/* Copies the launcher to where the runner has it, read-only there; in the tier full sandboxd itself as well. */}}
 {{- define "sandboxd.install" -}}
 name: sandboxd-install
 image: {{ include "sandboxd.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
-args: [install, /launcher]
+args: [install{{ if eq .Values.tier "full" }}, --daemon{{ end }}, /launcher]
 resources:
   requests: {cpu: 10m, memory: 16Mi}
-  limits: {memory: 64Mi}
+  limits: {memory: {{ if eq .Values.tier "full" }}128Mi{{ else }}64Mi{{ end }}}
 securityContext:
   {{- include "sandboxd.locked" . | nindent 2 }}
   runAsUser: {{ .Values.sandboxd.user }}
@@ -26,18 +26,45 @@ volumeMounts:
 - {name: sandboxd-launcher, mountPath: /launcher}
 {{- end }}
 
-{{/* The sidecar: a native one, so that the runner starts after it is proven able, and ends before it does. */}}
+{{/*
+sandboxd, a native sidecar, so that what is beside it starts after it is proven able, and ends before it does. In the tier full there is no runner beside it:
+it is the first process of a container of the runner's image, and makes sandboxes there as on a machine.
+*/}}
 {{- define "sandboxd.sidecar" -}}
 {{- $root := ne .Values.tier "restricted" -}}
+{{- $full := eq .Values.tier "full" -}}
 name: sandboxd
+{{- if $full }}
+image: {{ .Values.runner.image | quote }}
+imagePullPolicy: {{ .Values.runner.pullPolicy }}
+command: [{{ include "sandboxd.program" . }}]
+{{- else }}
 image: {{ include "sandboxd.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- end }}
+{{- if or (not $full) .Values.app.image }}
 restartPolicy: Always
+{{- end }}
 args:
 - serve
 - --socket=/run/sandboxd/api/socket/sandboxd.sock
+{{- if $full }}
+- --claim-file=/var/lib/sandboxd/claims
+{{- if eq (toString .Values.hostUsers) "false" }}
+# A pod's own user namespace has 65,536 ids.
+- --first-uid=20000
+- --uids=20000
+{{- end }}
+{{- range $path, $size := .Values.runner.writable }}
+- --{{ trimPrefix "/" $path }}-bytes={{ $size }}B
+{{- end }}
+{{- range .Values.runner.volumeMounts }}
+- --show={{ .mountPath }}
+{{- end }}
+{{- else }}
 - --runner-socket=/run/sandboxd/runner/socket/launcher.sock
 - --runner-uid={{ .Values.runner.user }}
+{{- end }}
 - --state=/var/lib/sandboxd
 {{- if include "sandboxd.policyMap" . }}
 - --policy=/etc/sandboxd/policy
@@ -56,8 +83,10 @@ args:
 {{- if or .Values.app.image (eq .Values.kind "Injection") }}
 - --allow={{ .Values.app.user }}
 {{- end }}
+{{- if not $full }}
 {{- range $path, $_ := .Values.runner.writable }}
 - --writable={{ $path }}
+{{- end }}
 {{- end }}
 - --max-running={{ .Values.sandboxd.maxRunning }}
 - --max-waiting={{ .Values.sandboxd.maxWaiting }}
@@ -68,7 +97,8 @@ args:
 - --metrics-listen=0.0.0.0:{{ . }}
 - --metrics-listen-beyond-loopback
 {{- end }}
-{{- if $root }}
+{{- if $full }}
+{{- else if $root }}
 {{- with .Values.metrics.port }}
 - --fence-port={{ . }}
 {{- end }}
@@ -94,26 +124,32 @@ env:
 - {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
 {{- end }}
 startupProbe:
-  exec: {command: [/sandboxd, healthz, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
+  exec: {command: [{{ include "sandboxd.program" . }}, healthz, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 1
   timeoutSeconds: 3
   failureThreshold: 60
 readinessProbe:
-  exec: {command: [/sandboxd, healthz, --ready, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
+  exec: {command: [{{ include "sandboxd.program" . }}, healthz, --ready, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 2
   timeoutSeconds: 3
 resources:
-  {{- toYaml .Values.sandboxd.resources | nindent 2 }}
+  {{- toYaml (ternary .Values.runner.resources .Values.sandboxd.resources $full) | nindent 2 }}
 securityContext:
+  {{- if and $full (eq (toString .Values.hostUsers) "false") }}
+  {{- include "sandboxd.locked" . | replace "procMount: Default" "procMount: Unmasked" | nindent 2 }}
+  {{- else }}
   {{- include "sandboxd.locked" . | nindent 2 }}
+  {{- end }}
   runAsUser: {{ include "sandboxd.uid" . }}
   runAsGroup: {{ include "sandboxd.gid" . }}
   runAsNonRoot: {{ not $root }}
   {{- if eq .Values.tier "full" }}
-  # SYS_PTRACE reads what /proc shows of another uid, SYS_ADMIN the filter of a process, KILL ends what is left of one.
-  capabilities: {drop: [ALL], add: [KILL, NET_ADMIN, SYS_ADMIN, SYS_PTRACE]}
-  # The runtime's profile refuses ptrace on older kernels, and setns.
+  # SYS_ADMIN makes namespaces and mounts, NET_ADMIN and NET_BIND_SERVICE their fence, SETUID, SETGID and SETPCAP who runs in them; SYS_PTRACE reads what
+  # /proc shows of another uid, KILL ends it, and CHOWN gives it its files. Nothing that runs in a sandbox has any of them.
+  capabilities: {drop: [ALL], add: [CHOWN, KILL, NET_ADMIN, NET_BIND_SERVICE, SETGID, SETPCAP, SETUID, SYS_ADMIN, SYS_PTRACE]}
+  # The runtime's profiles refuse mounts, and a filter of theirs would keep ours from being read. Each sandbox has ours.
   seccompProfile: {type: Unconfined}
+  appArmorProfile: {type: Unconfined}
   {{- else if eq .Values.tier "net" }}
   capabilities: {drop: [ALL], add: [NET_ADMIN]}
   seccompProfile: {type: RuntimeDefault}
@@ -123,7 +159,14 @@ securityContext:
   {{- end }}
 volumeMounts:
 - {name: sandboxd-api, mountPath: /run/sandboxd/api}
+{{- if $full }}
+- {name: sandboxd-launcher, mountPath: /run/sandboxd/bin, readOnly: true}
+{{- with .Values.runner.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- else }}
 - {name: sandboxd-runner, mountPath: /run/sandboxd/runner}
+{{- end }}
 - {name: sandboxd-state, mountPath: /var/lib/sandboxd}
 {{- if .Values.events.enabled }}
 # The only container with a token, and all that it is good for is events.

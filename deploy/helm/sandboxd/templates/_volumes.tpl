@@ -1,8 +1,10 @@
 {{/* Our own volumes. What is small is in memory, so that it is gone with the pod. */}}
 {{- define "sandboxd.volumes" -}}
-- {name: sandboxd-launcher, emptyDir: {medium: Memory, sizeLimit: 16Mi}}
+- {name: sandboxd-launcher, emptyDir: {medium: Memory, sizeLimit: {{ if eq .Values.tier "full" }}64Mi{{ else }}16Mi{{ end }}}}
 - {name: sandboxd-api, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+{{- if ne .Values.tier "full" }}
 - {name: sandboxd-runner, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+{{- end }}
 - name: sandboxd-state
   {{- if .Values.audit.existingClaim }}
   persistentVolumeClaim: {claimName: {{ .Values.audit.existingClaim | quote }}}
