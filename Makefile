@@ -113,6 +113,7 @@ test-release:
 
 test-kube: build-probes ## the chart against a real API server and in a real pod, built when not in the cache: half an hour then. Not part of make test
 	@test/kube.sh $(BIN) "$(SANDBOXD_TESTBED)"
+	$(GO) test -c -o $(BIN)/catalogue.test ./test/catalogue
 	@test/pod.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
 # OpenSandbox's own SDK and Airflow's provider, unmodified, in the same way.
