@@ -169,7 +169,7 @@ func (b *builder) landlockRules() []landlock.PathRule {
 		switch {
 		case m.Device && m.Type == mount.TypeBind:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Device})
-		case m.Type == mount.TypeTmpfs && !slices.Contains(m.Options, "ro") && m.Target != landlock.ProbeDir:
+		case (m.Type == mount.TypeTmpfs || m.Type == mount.TypeLayer) && !slices.Contains(m.Options, "ro") && m.Target != landlock.ProbeDir:
 			rules = append(rules, landlock.PathRule{Path: m.Target, Access: landlock.Write})
 		}
 	}

@@ -13,6 +13,9 @@ import (
 type SandboxSpec struct {
 	// Show are paths to show besides the default ones; each must be among the Host's sources.
 	Show []string
+	// Layered has /work be a layer over that of another sandbox, whose mount the launcher is given: what is there can be read, and what is written goes to a
+	// tmpfs of WorkBytes. Child is that other sandbox's, whose files these are.
+	Layered bool
 	// Image is what the root is made from; nil: the host's own system directories.
 	Image *ImageRoot
 	// TmpBytes and WorkBytes are the size limits of /tmp (and of /dev/shm) and of /work, at least 64 KiB.
@@ -66,6 +69,10 @@ func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 		plan.Degraded = append(plan.Degraded,
 			"ids.separate: one uid is all that an ordinary user has, so launcher, workers and children share it",
 			"ids.groups: the user's supplementary groups stay, since a user namespace of one id can't drop them")
+	}
+	if s.Layered && h.UID != 0 {
+		return SandboxPlan{}, &RefusedError{Field: "sandbox.layer", Lack: "sandbox.layer", Message: "an ordinary user's sandboxes are in user namespaces of their own, and none may mount another's files",
+			HowTo: "run sandboxd as root"}
 	}
 	if err := checkIdentities(h, plan); err != nil {
 		return SandboxPlan{}, err
@@ -134,6 +141,12 @@ func hostname(name string) bool {
 
 // UserNamespace says that the sandbox has a user namespace of its own.
 func (p SandboxPlan) UserNamespace() bool { return slices.Contains(p.Namespaces, "user") }
+
+// Layered says that /work is a layer over another sandbox's.
+func (p SandboxPlan) Layered() bool {
+	work, there := p.Mounted("/work")
+	return there && work.Type == mount.TypeLayer
+}
 
 // Mounted finds the mount of a target in the plan.
 func (p SandboxPlan) Mounted(target string) (mount.Mount, bool) {

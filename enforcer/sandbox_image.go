@@ -78,6 +78,12 @@ func overlayText(m mount.Mount) string {
 	return text
 }
 
+// layerText is the same of a layer.
+func layerText(m mount.Mount) string {
+	options := mount.LayerOptions
+	return fmt.Sprintf("new overlay %s private lowerdir=%s upperdir=%s workdir=%s", strings.Join(m.Options, ","), options["lowerdir"], options["upperdir"], options["workdir"])
+}
+
 // owners compares whose the image's own directories are in the sandbox with whose they are on the disk: the same, but for root's own where they are given away.
 func (r *sandboxRows) owners(p SandboxPlan, s SandboxState) {
 	root, there := p.Mounted("/")

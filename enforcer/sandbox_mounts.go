@@ -31,7 +31,10 @@ func (r *sandboxRows) mounts(p SandboxPlan, s SandboxState) {
 			// The size of an overlay is that of what it writes to: the kernel's word that this is a tmpfs of that size, which no mount shows.
 			r.add("size "+want.Target, fmt.Sprintf("size=%dk nr_inodes=%d", want.Size>>10, want.Inodes), s.RootSize)
 		}
-		if want.Type == mount.TypeTmpfs || want.Type == mount.TypeOverlay {
+		if want.Type == mount.TypeLayer {
+			r.add("size "+want.Target, fmt.Sprintf("size=%dk nr_inodes=%d", want.Size>>10, want.Inodes), s.LayerSize)
+		}
+		if want.Type == mount.TypeTmpfs || want.Type == mount.TypeOverlay || want.Type == mount.TypeLayer {
 			r.add("owner "+want.Target, r.wantOwner(p, want), s.Owners[want.Target].String())
 		}
 	}
@@ -64,6 +67,8 @@ func wantMount(m mount.Mount) string {
 	switch {
 	case m.Type == mount.TypeOverlay:
 		return overlayText(m)
+	case m.Type == mount.TypeLayer:
+		return layerText(m)
 	case m.Type == mount.TypeTmpfs, m.Type == mount.TypeMask && m.Dir:
 		text := fmt.Sprintf("new tmpfs %s size=%dk nr_inodes=%d", options, m.Size>>10, m.Inodes)
 		if m.Mode != 0o1777 { // the default isn't shown
@@ -86,7 +91,7 @@ func gotMount(want mount.Mount, m procfs.Mount, procDevice string, host map[stri
 		age = "the host's"
 	}
 	switch {
-	case want.Type == mount.TypeOverlay:
+	case want.Type == mount.TypeOverlay, want.Type == mount.TypeLayer:
 		text := age + " " + m.Type + " " + options
 		if m.Root != "/" {
 			text += " " + m.Root

@@ -50,6 +50,9 @@ func buildRoot(h Host, s SandboxSpec, owner, child Identity) (mount.Root, error)
 		// bit; the sandbox's own uid, with which its client's file operations come too, owns the directory and can. It isn't root's, since git and
 		// others refuse a directory that is somebody else's.
 		tmpfs("/work", s.WorkBytes, 0o1777, child, "nodev", "nosuid"))
+	if s.Layered {
+		root.Mounts[len(root.Mounts)-1].Type = mount.TypeLayer
+	}
 	if h.LandlockABI > 0 { // else it would be one more place to write to, and nothing to prove
 		root.Mounts = append(root.Mounts, tmpfs(landlock.ProbeDir, minTmpfs, 0o777, child, "nodev", "noexec", "nosuid"))
 		for _, name := range []string{"/file", "/dir/file"} {

@@ -24,6 +24,8 @@ type SandboxState struct {
 	HostDevices map[string]bool `json:"-"`
 	// RootSize is what statfs(2) says of the launcher's root, in the words of a tmpfs: "size=1024k nr_inodes=1024".
 	RootSize string `json:"rootSize"`
+	// LayerSize is the same of an overlay that isn't the root; empty where there is none.
+	LayerSize string `json:"layerSize,omitempty"`
 	// ImageOwners has, for the directories right below the root of an image, whose they are on the disk and in the sandbox.
 	ImageOwners map[string][2]int `json:"imageOwners,omitempty"`
 	// Owners has who owns the root directory of each tmpfs and overlay, by target, as the daemon's user namespace numbers them.

@@ -84,11 +84,9 @@ func observeMounts(p *procfs.Process, s *SandboxState) (err error) {
 	for _, m := range outside {
 		s.HostDevices[m.Dev] = true
 	}
-	var root unix.Statfs_t
-	if err := unix.Statfs(rootOf(s)+"/", &root); err != nil {
-		return fmt.Errorf("statfs /: %w", err)
+	if s.RootSize, err = sizeOf(s, "/"); err != nil {
+		return err
 	}
-	s.RootSize = fmt.Sprintf("size=%dk nr_inodes=%d", root.Blocks*uint64(root.Bsize)>>10, root.Files)
 	s.Owners = map[string]Owner{}
 	for _, m := range s.Mounts {
 		if m.Type != "tmpfs" && m.Type != "overlay" {
@@ -104,8 +102,22 @@ func observeMounts(p *procfs.Process, s *SandboxState) (err error) {
 				return err
 			}
 		}
+		if m.Target != "/" && m.Type == "overlay" {
+			if s.LayerSize, err = sizeOf(s, m.Target); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// sizeOf is what statfs(2) says of a mount, in the words of a tmpfs.
+func sizeOf(s *SandboxState, target string) (string, error) {
+	var found unix.Statfs_t
+	if err := unix.Statfs(rootOf(s)+target, &found); err != nil {
+		return "", fmt.Errorf("statfs %s: %w", target, err)
+	}
+	return fmt.Sprintf("size=%dk nr_inodes=%d", found.Blocks*uint64(found.Bsize)>>10, found.Files), nil
 }
 
 // observeImage looks at the directories right below the lower layer that the kernel names, and at the same in the sandbox.

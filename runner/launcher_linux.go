@@ -76,6 +76,8 @@ type launcher struct {
 	plan enforcer.SandboxPlan
 	// owners is the user namespace that the root's owners are mapped by, -1 where the plan has none.
 	owners int
+	// lower is the mount that the plan's layer lies on, -1 where it has none.
+	lower int
 }
 
 // send is a launcher's one way to say something. If the daemon is gone, the next read says so.
@@ -100,7 +102,7 @@ func (l *launcher) descriptors() error {
 }
 
 func (l *launcher) receive() error {
-	data, fds, err := receivePacket(daemonSocket, 2)
+	data, fds, err := receivePacket(daemonSocket, 3)
 	if err != nil {
 		return err
 	}
@@ -112,14 +114,22 @@ func (l *launcher) receive() error {
 		return errors.New("the first message isn't a plan")
 	}
 	defer unix.Close(fds[0])
-	if l.owners = -1; len(fds) == 2 {
-		l.owners = fds[1]
-	}
 	plan, err := readAll(fds[0])
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(plan, &l.plan, strict)
+	if err := json.Unmarshal(plan, &l.plan, strict); err != nil {
+		return err
+	}
+	l.owners, l.lower = -1, -1
+	for i, fd := range fds[1:] {
+		if i == len(fds)-2 && l.plan.Layered() {
+			l.lower = fd
+		} else {
+			l.owners = fd
+		}
+	}
+	return nil
 }
 
 // readAll reads a memfd from its beginning, wherever its offset is.
@@ -158,7 +168,8 @@ func (l *launcher) root() error {
 	unix.Umask(0)
 	defer unix.Umask(0o022)
 	defer unix.Close(l.owners)
-	return mount.Apply(l.plan.Root, l.owners)
+	defer unix.Close(l.lower)
+	return mount.Apply(l.plan.Root, l.owners, l.lower)
 }
 
 // stdio lets go of the host's null device, which the daemon started us with, for the sandbox's own.

@@ -13,7 +13,8 @@ import (
 type launcherOrder struct {
 	// Execute: the descriptor beside it is the daemon's binary, which the launcher becomes. It is the first word to one that the daemon hasn't started.
 	Execute bool `json:"execute,omitzero"`
-	// Plan: make this sandbox. The plan's JSON is the whole of the descriptor beside it; a second one is the user namespace that owners of files are mapped by.
+	// Plan: make this sandbox. The plan's JSON is the whole of the descriptor beside it; then come the user namespace that owners of files are mapped by, and the mount
+	// that a layer lies on, where it has such.
 	Plan bool `json:"plan,omitzero"`
 	// Start: start a worker whose socket is the descriptor beside it. It is the worker's number, from 1.
 	Start uint64 `json:"start,omitzero"`

@@ -23,6 +23,8 @@ type Config struct {
 	Binary *os.File
 	Host   enforcer.Host
 	Plan   enforcer.SandboxPlan
+	// Lower is the detached mount that the plan's layer lies on, from [Sandbox.WorkMount] of another; nil where it has none. It stays the caller's to close.
+	Lower *os.File
 	// Cgroup is the sandbox's group. Launcher and workers are started in a leaf below it; the sandbox removes both at its end. nil: none.
 	Cgroup *cgroup.Group
 	// MaxWorkers is how many execs may run at once, > 0.
@@ -104,6 +106,16 @@ func (s *Sandbox) PID() int {
 
 // Plan is what the sandbox was made from.
 func (s *Sandbox) Plan() enforcer.SandboxPlan { return s.config.Plan }
+
+// WorkMount is a copy of the sandbox's /work, detached, for another to lie a layer on. It needs root.
+func (s *Sandbox) WorkMount() (*os.File, error) {
+	for _, m := range s.State().Mounts {
+		if m.Target == "/work" && m.Type == "tmpfs" {
+			return enforcer.CloneMount(s.PID(), m.Target, m.Dev)
+		}
+	}
+	return nil, errors.New("sandbox: /work is no tmpfs of its own")
+}
 
 // Verdict is the read-back at its start.
 func (s *Sandbox) Verdict() policy.Verdict { return s.verdict }

@@ -187,6 +187,12 @@ func (s *Sandbox) handOver() (*launcherReady, error) {
 		defer owners.Close()
 		fds = append(fds, int(owners.Fd()))
 	}
+	if s.config.Plan.Layered() {
+		if s.config.Lower == nil {
+			return nil, fmt.Errorf("sandbox: a layer is planned, and there is nothing that it lies on")
+		}
+		fds = append(fds, int(s.config.Lower.Fd()))
+	}
 	if err := s.link.send(launcherOrder{Plan: true}, fds...); err != nil {
 		return nil, fmt.Errorf("sandbox: send the plan: %w", err)
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // Apply makes r in the caller's mount namespace, which must be new, and makes it the root; the caller is in it, in "/", on return, and the
-// old root is gone. owners is a user namespace in which 0 is RootUID and RootGID of the overlay, -1 where the plan names none. The caller is the only process in the namespace: nothing here can be raced from within. Its umask must be 0.
+// old root is gone. owners is a user namespace in which 0 is RootUID and RootGID of the overlay, -1 where the plan names none; lower is
+// the detached mount that a layer lies on, -1 where there is none. The caller is the only process in the namespace: nothing here can be raced from within. Its umask must be 0.
 //
 // The order, and what breaks otherwise:
 //
@@ -23,14 +24,14 @@ import (
 //     there an image has no link yet that could lead anywhere.
 //  5. Read-only, on what is to be: from here nothing of the root changes.
 //  6. pivot_root, and the old root detached: chroot alone would leave it reachable by a descriptor or by "..".
-func Apply(r Root, owners int) error {
+func Apply(r Root, owners, lower int) error {
 	if len(r.Mounts) == 0 || r.Mounts[0].Target != "/" || r.Mounts[0].Type != TypeTmpfs && r.Mounts[0].Type != TypeOverlay {
 		return fmt.Errorf("mount: the first mount of a root is a tmpfs or an overlay on /")
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
-	b := builder{root: -1}
+	b := builder{root: -1, lower: lower}
 	defer func() { unix.Close(b.root) }()
 	if r.Mounts[0].Type == TypeOverlay {
 		if err := b.layer(r, owners); err != nil {
@@ -60,6 +61,8 @@ type builder struct {
 	root int
 	// layered says that what the root has of ours was put into an overlay's upper layer, and so is there.
 	layered bool
+	// lower is what a layer lies on.
+	lower int
 }
 
 // mount makes one mount and puts it in its place.
@@ -98,6 +101,8 @@ func (b *builder) make(m Mount) (int, error) {
 		return makeTmpfs(m, m.Options)
 	case m.Type == TypeOverlay:
 		return makeOverlay(m)
+	case m.Type == TypeLayer:
+		return makeLayer(m, b.lower)
 	case m.Type == TypeProc:
 		// hidepid: a child sees no process that it couldn't trace, so not the launcher and not the workers, whose uid or dumpable attribute differ.
 		return makeNew("proc", m.Options, map[string]string{"hidepid": "invisible"})

@@ -104,7 +104,7 @@ func applyHere() int {
 		return 1
 	}
 	unix.Umask(0)
-	if err := Apply(root, -1); err != nil {
+	if err := Apply(root, -1, -1); err != nil {
 		fmt.Println(err)
 		return 1
 	}

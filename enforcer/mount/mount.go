@@ -58,7 +58,16 @@ const (
 	// TypeOverlay is the root of a sandbox that is made from an image: the image's files, which nobody can change, beneath a new tmpfs that takes what is
 	// written. Source is the image's directory, with [OverlayLower] and the empty [OverlayUpper] in it; Size, Inodes, Mode, UID and GID are the tmpfs's.
 	TypeOverlay = "overlay"
+	// TypeLayer is an overlay over a mount of another sandbox, which [Apply] is given: that one's files as they are, beneath a new tmpfs that takes what is
+	// written. Size, Inodes, Mode, UID and GID are the tmpfs's.
+	TypeLayer = "layer"
 )
+
+// LayerOptions are the options of a layer that say where its files are from, as the kernel repeats them in mountinfo. They are names in a mount namespace that
+// is gone by then: both mounts lie on a directory of the host that no root is made from, for the launcher alone, until the old root is detached.
+var LayerOptions = map[string]string{"lowerdir": layerPlace + "/lower", "upperdir": layerPlace + overlayTop, "workdir": layerPlace + overlayWork}
+
+const layerPlace = "/sys"
 
 // What is in the directory of an image: its files, and where the launcher mounts the tmpfs, for itself alone, that takes what a sandbox writes.
 const (
