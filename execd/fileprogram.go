@@ -72,7 +72,7 @@ func filePlace(root mount.Root, path string) (base, below string, err error) {
 		}
 	}
 	switch found.Type {
-	case mount.TypeTmpfs, mount.TypeBind, mount.TypeSub, mount.TypeOverlay:
+	case mount.TypeTmpfs, mount.TypeBind, mount.TypeSub, mount.TypeOverlay, mount.TypeLayer:
 		return found.Target, strings.Trim(strings.TrimPrefix(path, found.Target), "/"), nil
 	}
 	return "", "", &enforcer.RefusedError{Field: "file.path", Message: fmt.Sprintf("%s holds what the kernel tells, not files", found.Target), HowTo: "name a file under /work or /tmp"}

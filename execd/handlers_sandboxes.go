@@ -63,6 +63,11 @@ func (s *Service) postSandbox(x *exchange) error {
 // MakeSandbox makes a sandbox that lives until it is deleted, if policy allows: that, with what was read back, is on the disk when it returns. The caller in
 // the request must be the kernel's word, or that of who has checked a key.
 func (s *Service) MakeSandbox(ctx context.Context, r policy.Request) (Sandbox, error) {
+	return s.makeSandbox(ctx, r, nil)
+}
+
+// makeSandbox is that, over a sandbox or over none.
+func (s *Service) makeSandbox(ctx context.Context, r policy.Request, over *sandbox) (Sandbox, error) {
 	if err := s.open(); err != nil {
 		return Sandbox{}, err
 	}
@@ -82,7 +87,9 @@ func (s *Service) MakeSandbox(ctx context.Context, r policy.Request) (Sandbox, e
 		denied.Reasons = decision.Reasons
 		return Sandbox{}, denied
 	}
-	box, err := s.sandboxes.create(ctx, r.Caller, rootOf(found, decision), r.Image.Name)
+	root := rootOf(found, decision)
+	root.over = over
+	box, err := s.sandboxes.create(ctx, r.Caller, root, r.Image.Name)
 	if err != nil {
 		return Sandbox{}, asRefused(err)
 	}

@@ -112,8 +112,11 @@ func (s *Service) HasImage(name string) (bool, error) {
 
 // withoutOverlay says of a launcher that met a kernel without overlayfs what is missing; any other error stays as it is.
 func (r rootSpec) withoutOverlay(err error) error {
-	if r.image == nil || !errors.Is(err, unix.ENODEV) {
+	if r.image == nil && r.over == nil || !errors.Is(err, unix.ENODEV) {
 		return err
+	}
+	if r.image == nil {
+		return &enforcer.RefusedError{Field: "sandbox.layer", Lack: "overlayfs", Message: "this kernel has no overlayfs, which layers are made by", HowTo: "load it (modprobe overlay)"}
 	}
 	return &enforcer.RefusedError{Field: "image", Lack: "overlayfs", Message: "this kernel has no overlayfs, which the root of an image is made by",
 		HowTo: "load it (modprobe overlay), or leave the image out"}
@@ -124,6 +127,8 @@ type rootSpec struct {
 	image *image.Image
 	// writable keeps what is written to it until the sandbox ends.
 	writable bool
+	// over is the kept sandbox over whose /work this one's is a layer; nil: it is its own.
+	over *sandbox
 }
 
 // key is the same for roots that are made alike.

@@ -160,7 +160,7 @@ func TestImageReadOnly(t *testing.T) {
 	if n := strings.Count(got, "Read-only file system"); n != 4 || !strings.HasSuffix(got, "the image's") {
 		t.Errorf("%d of 4 refused: %q", n, got)
 	}
-	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{&made, true}, "small")
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{image: &made, writable: true}, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestImageReadOnly(t *testing.T) {
 	if got := stdoutOf(t, s, r); got != "mine\n" {
 		t.Errorf("%q", got)
 	}
-	closed, err := s.sandboxes.create(t.Context(), Self(), rootSpec{&made, false}, "small")
+	closed, err := s.sandboxes.create(t.Context(), Self(), rootSpec{image: &made, writable: false}, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestImageIsShared(t *testing.T) {
 	s, made := startImages(t, smallRoot(t), nil)
 	var boxes []*sandbox
 	for range 2 {
-		box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{&made, true}, "small")
+		box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{image: &made, writable: true}, "small")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func TestImageWithoutACommand(t *testing.T) {
 // TestImageProbes: forbidden acts are refused in a sandbox whose root can be written as in any other, in one of the same image.
 func TestImageProbes(t *testing.T) {
 	s, made := startImages(t, smallRoot(t), nil)
-	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{&made, true}, "small")
+	box, err := s.sandboxes.create(t.Context(), Self(), rootSpec{image: &made, writable: true}, "small")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestImagesWait(t *testing.T) {
 		stdoutOf(t, s, inImage("true", false))
 	}
 	until(t, "one waits", func() bool { return waiting() == 1 })
-	box, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{&made, false})
+	box, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{image: &made, writable: false})
 	if err != nil || time.Since(box.created) <= 0 {
 		t.Fatal(err)
 	}
@@ -413,7 +413,7 @@ func TestImagesWait(t *testing.T) {
 	if got := stdoutOf(t, s, inImage("cat /srv/lower", false)); got != "the image's" {
 		t.Errorf("%q", got)
 	}
-	writable, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{&made, true})
+	writable, err := s.sandboxes.take(t.Context(), "", Self(), rootSpec{image: &made, writable: true})
 	if err != nil || !writable.Plan().WritableRoot() {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package execd
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -72,9 +73,12 @@ func (h *sandboxes) startFilling() {
 // spec is what every local sandbox of that root is asked to be.
 func (h *sandboxes) spec(pair int, root rootSpec) enforcer.SandboxSpec {
 	worker, child := h.ids.identities(pair)
+	if root.over != nil { // the files that it shows are that one's
+		child = root.over.Plan().Child
+	}
 	return enforcer.SandboxSpec{
 		Show: h.config.Show, TmpBytes: h.config.TmpBytes, WorkBytes: h.config.WorkBytes,
-		Worker: worker, Child: child, Hostname: "sandbox", Image: root.plan(h.config.RootBytes, root.writable && h.mapsOwners()),
+		Worker: worker, Child: child, Hostname: "sandbox", Layered: root.over != nil, Image: root.plan(h.config.RootBytes, root.writable && h.mapsOwners()),
 	}
 }
 
@@ -118,6 +122,14 @@ func (h *sandboxes) make(ctx context.Context, root rootSpec) (box *sandbox, err 
 		h.ids.give(pair)
 		return nil, err
 	}
+	var lower *os.File
+	if root.over != nil {
+		if lower, err = root.over.WorkMount(); err != nil {
+			h.ids.give(pair)
+			return nil, fmt.Errorf("sandbox: layer: %w", err)
+		}
+		defer lower.Close()
+	}
 	var group *cgroup.Group
 	if h.group != nil {
 		if group, err = h.group.Sub(box.id, plan.Outside.UID, false); err != nil {
@@ -126,7 +138,7 @@ func (h *sandboxes) make(ctx context.Context, root rootSpec) (box *sandbox, err 
 		}
 	}
 	box.Sandbox, err = runner.Start(ctx, runner.Config{
-		Binary: h.binary, Host: h.host, Plan: plan, Cgroup: group, MaxWorkers: h.config.MaxWorkers, Logger: h.logger,
+		Binary: h.binary, Host: h.host, Plan: plan, Lower: lower, Cgroup: group, MaxWorkers: h.config.MaxWorkers, Logger: h.logger,
 	})
 	if err != nil {
 		// Start answers an error when everything it made is dead and the group is gone; the pair waits its turn all the same.
@@ -183,6 +195,9 @@ func (h *sandboxes) take(ctx context.Context, id string, caller policy.Caller, r
 	}
 	if id != "" {
 		return h.join(id, caller)
+	}
+	if root.over != nil {
+		return h.make(ctx, root)
 	}
 	if root.image != nil {
 		return h.takeOfImage(ctx, root)
@@ -268,6 +283,9 @@ func (h *sandboxes) quarantine(n int) {
 }
 
 func (h *sandboxes) closeNow(ctx context.Context, box *sandbox) error {
+	for _, above := range h.layersOver(box) { // they run as its user, whose id is another's afterwards
+		_ = h.closeKept(ctx, above) // it tells the log itself
+	}
 	ctx, cancel := context.WithTimeout(ctx, h.config.KillTimeout)
 	defer cancel()
 	box.ending.Store(true)

@@ -104,6 +104,7 @@ func (p *proofs) use(plan enforcer.Plan, root rootSpec) (policy.Row, bool) {
 	if !plan.WritableRoot { // then it confines alike in every root, and the host's own is always there
 		root = rootSpec{}
 	}
+	root.over = nil
 	plan.Terminal = false // the program that tries has pipes, and no answer depends on that
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -125,6 +125,7 @@ func (s *Service) tryActs(ctx context.Context, box *sandbox, plan enforcer.Plan,
 
 // proveFresh proves a plan in a sandbox of its own, whose ids take the place of the plan's.
 func (s *Service) proveFresh(ctx context.Context, plan enforcer.Plan, root rootSpec) (planProof, error) {
+	root.over = nil // no plan of an exec depends on that
 	box, err := s.sandboxes.take(ctx, "", Self(), root)
 	if err != nil {
 		return planProof{}, err

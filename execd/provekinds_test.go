@@ -14,7 +14,7 @@ func TestProofOfEachKind(t *testing.T) {
 	needRoot(t) // images
 	kerneltest.Require(t, kerneltest.Landlock(1))
 	s, made := startImages(t, smallRoot(t), func(c *Config) { c.ProbeInterval = 0 })
-	roots := map[string]rootSpec{"host": {}, "image": {&made, false}, "image that is written": {&made, true}}
+	roots := map[string]rootSpec{"host": {}, "image": {image: &made}, "image that is written": {image: &made, writable: true}}
 	for root, spec := range roots {
 		image := ""
 		if spec.image != nil {

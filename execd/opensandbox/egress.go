@@ -1,6 +1,7 @@
 package opensandbox
 
 import (
+	"context"
 	"encoding/json/jsontext"
 	"encoding/json/v2"
 	"errors"
@@ -221,6 +222,10 @@ func (f *Facade) change(x *exchange, to func(networkPolicy) networkPolicy) error
 		x.box.events.now("network refused: %s", asFault(err).Message)
 		return err
 	}
+	f.eachLayer(x.box, func(inner string) error {
+		_, err := f.service.PutNetwork(context.WithoutCancel(x.r.Context()), policy.Request{Action: policy.ActionNetwork, Caller: x.caller, Sandbox: inner, Network: spec})
+		return err
+	})
 	x.box.events.now("network changed: default %s%s", next.DefaultAction, next.rules())
 	x.box.mu.Lock()
 	x.box.network = next

@@ -56,7 +56,9 @@ func (f *Facade) filesRoutes() []route {
 
 // site is whose files a call means: where relative paths begin, and as whom it acts.
 type site struct {
-	box      *sandbox
+	box *sandbox
+	// inner is execd's sandbox that has them; empty: box's own.
+	inner    string
 	base     string
 	context  policy.SecurityContext
 	readOnly bool
@@ -88,7 +90,7 @@ func (f *Facade) ofSession(x *exchange) (site, error) {
 	session.rest(f, x.box)
 	j := job{request: policy.Request{SecurityContext: x.box.context}}
 	session.tighten(&j)
-	return site{box: x.box, base: session.state.cwdNow(), context: j.request.SecurityContext, readOnly: j.request.Command.ReadOnly}, nil
+	return site{box: x.box, inner: session.layered(), base: session.state.cwdNow(), context: j.request.SecurityContext, readOnly: j.request.Command.ReadOnly}, nil
 }
 
 // cwdNow is the directory that the next run begins in.

@@ -81,8 +81,12 @@ func (f *Facade) fileRequest(s site, operation policy.FileOperation, o file.Orde
 	if operation == policy.FileList {
 		limits.OutputBytes = listBytes
 	}
+	inner := s.box.inner
+	if s.inner != "" {
+		inner = s.inner
+	}
 	return policy.Request{
-		Action: policy.ActionFile, Caller: s.box.caller, Sandbox: s.box.inner, SecurityContext: s.context, Limits: limits, File: asked,
+		Action: policy.ActionFile, Caller: s.box.caller, Sandbox: inner, SecurityContext: s.context, Limits: limits, File: asked,
 		Command: policy.Command{ReadOnly: s.readOnly},
 	}
 }

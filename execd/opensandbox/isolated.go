@@ -17,6 +17,8 @@ type isolated struct {
 	id      string
 	created time.Time
 	spec    wireIsolated
+	// inner is execd's sandbox of a session with an overlay, a layer over that of its own sandbox; empty: there is none.
+	inner string
 	// state goes on from run to run, as a shell session's does.
 	state *session
 	// runs are those in the background.
@@ -53,7 +55,7 @@ func (f *Facade) isolatedRoutes() []route {
 }
 
 func noOverlay(*exchange) error {
-	return faultf(http.StatusServiceUnavailable, execdLacks, "there are no overlays here: what a session writes is written")
+	return faultf(http.StatusServiceUnavailable, execdLacks, "what a session writes is written, or ends with its overlay; copy files out")
 }
 
 // newUUID is a random UUID (RFC 9562, version 4).
@@ -92,6 +94,12 @@ func (f *Facade) postIsolated(x *exchange) error {
 	}
 	x.box.isolated[s.id] = s
 	x.box.mu.Unlock()
+	if space.Mode == modeOverlay {
+		if err := f.layer(x, s); err != nil {
+			f.removeIsolated(x.box, s)
+			return err
+		}
+	}
 	s.rest(f, x.box)
 	x.answer(http.StatusCreated, struct {
 		SessionID string    `json:"session_id"`
@@ -134,6 +142,7 @@ func (f *Facade) removeIsolated(box *sandbox, s *isolated) {
 	}
 	s.mu.Unlock()
 	s.state.end(errSessionDeleted)
+	f.unlayer(box, s)
 	s.runs.close()
 }
 
@@ -189,6 +198,9 @@ func (s *isolated) tighten(j *job) {
 	}
 	if s.spec.UID != nil {
 		r.SecurityContext.RunAsUser, r.SecurityContext.RunAsGroup = s.spec.UID, s.spec.GID
+	}
+	if inner := s.layered(); inner != "" {
+		r.Sandbox = inner
 	}
 	r.Command.LeaveChildren = false // a run's tree ends with it
 }

@@ -43,6 +43,7 @@ type wirePassthrough struct {
 const (
 	modeReadWrite = "rw"
 	modeReadOnly  = "ro"
+	modeOverlay   = "overlay"
 )
 
 // refuse is an option that can't be kept here.
@@ -57,8 +58,8 @@ func (w *wireIsolated) check() (wireWorkspace, error) {
 		at = append(at, *w.Workspace)
 	}
 	for _, overlay := range w.Overlays {
-		if overlay.Persist != nil {
-			return wireWorkspace{}, refuse("overlays.persist", "copies on write aren't served; want mode rw or ro")
+		if overlay.Persist != nil && *overlay.Persist {
+			return wireWorkspace{}, refuse("overlays.persist", "what an overlay takes ends with its session; copy it out before")
 		}
 		at = append(at, wireWorkspace{overlay.Path, overlay.Mode})
 	}
@@ -87,10 +88,10 @@ func (w *wireIsolated) check() (wireWorkspace, error) {
 	switch {
 	case !path.IsAbs(space.Path):
 		return space, badBody("workspace.path", "%.200q: want an absolute path", space.Path)
-	case space.Mode == "overlay":
-		return space, refuse("workspace.mode", "overlay isn't served; want rw or ro")
-	case space.Mode != modeReadWrite && space.Mode != modeReadOnly:
-		return space, badBody("workspace.mode", "%.40q: want rw or ro", space.Mode)
+	case space.Mode != modeReadWrite && space.Mode != modeReadOnly && space.Mode != modeOverlay:
+		return space, badBody("workspace.mode", "%.40q: want rw, ro or overlay", space.Mode)
+	case space.Mode == modeOverlay && !beneath(space.Path, home):
+		return space, refuse("workspace.path", "an overlay is of "+home+" as a whole; want a directory beneath it")
 	case space.Mode == modeReadOnly && len(w.ExtraWritable) > 0:
 		return space, refuse("extra_writable", "a read-only session writes nowhere")
 	}

@@ -1,6 +1,7 @@
 package opensandbox
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -61,18 +62,28 @@ func notServed(x *exchange) error {
 
 // pause has everything in the sandbox stand still.
 func (f *Facade) pause(x *exchange) error {
+	x.box.changing.Lock()
+	defer x.box.changing.Unlock()
 	if err := f.service.PauseSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
 		return conflict(err)
 	}
+	f.eachLayer(x.box, func(inner string) error {
+		return f.service.PauseSandbox(context.WithoutCancel(x.r.Context()), inner, x.caller)
+	})
 	x.box.events.now("paused")
 	x.answer(http.StatusAccepted, f.wire(x.box))
 	return nil
 }
 
 func (f *Facade) resume(x *exchange) error {
+	x.box.changing.Lock()
+	defer x.box.changing.Unlock()
 	if err := f.service.ResumeSandbox(x.r.Context(), x.box.inner, x.caller); err != nil {
 		return conflict(err)
 	}
+	f.eachLayer(x.box, func(inner string) error {
+		return f.service.ResumeSandbox(context.WithoutCancel(x.r.Context()), inner, x.caller)
+	})
 	x.box.events.now("resumed")
 	x.answer(http.StatusAccepted, f.wire(x.box))
 	return nil
