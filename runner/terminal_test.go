@@ -20,7 +20,6 @@ type seat struct {
 	t        testing.TB
 	child    *Child
 	terminal *Terminal
-	verdict  string
 
 	mu   sync.Mutex
 	more sync.Cond

@@ -2,6 +2,7 @@ package agentsandbox
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"sync"
@@ -131,7 +132,7 @@ func (f *Facade) start(x *exchange, message []byte) error {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock() // nobody writes any more
-	if reply.Outcome == execd.OutcomeCancelled && context.Cause(ctx) == error(errKilled) {
+	if reply.Outcome == execd.OutcomeCancelled && errors.Is(context.Cause(ctx), errKilled) {
 		return x.send(exitEvent(signaledExit(0)))
 	}
 	if err != nil {

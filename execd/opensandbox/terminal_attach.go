@@ -83,7 +83,7 @@ func (f *Facade) attachTerminal(x *exchange, t *terminal) error {
 	done := make(chan struct{})
 	f.running.Go(func() { // a hijacked connection is nobody's to wait for but ours
 		defer close(done)
-		defer conn.CloseNow()
+		defer func() { _ = conn.CloseNow() }() // it may be closed already
 		f.seat(x.box, t, conn, query.Get("pty") == "0", since)
 	})
 	<-done
@@ -116,7 +116,7 @@ func (f *Facade) seat(box *sandbox, t *terminal, conn *websocket.Conn, pipes boo
 	}
 	defer t.leave(f, me)
 	if err := f.startTerminal(box, t, pipes); err != nil {
-		tell(ctx, conn, serverFrame{Type: "error", Code: "START_FAILED", Error: err.Error()})
+		_ = tell(ctx, conn, serverFrame{Type: "error", Code: "START_FAILED", Error: err.Error()})
 		_ = conn.Close(websocket.StatusNormalClosure, "not started")
 		return
 	}
@@ -210,7 +210,7 @@ func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, sinc
 		_ = s.conn.Close(websocket.StatusGoingAway, "SESSION_GONE")
 	}
 	stop()
-	s.conn.CloseNow()
+	_ = s.conn.CloseNow() // it may be closed already
 	<-ended
 }
 
