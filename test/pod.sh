@@ -46,7 +46,7 @@ chmod 1777 "$work/root/tmp"
 image sandboxd "$work/root" /sandboxd
 # The runner's: a shell's programs, and what the catalogue attacks with.
 runner=$work/runner
-mkdir -p "$runner"/{bin,etc,proc,sys,dev,tmp,work,root,usr/bin,usr/share/catalogue}
+mkdir -p "$runner"/{bin,etc,proc,sys,dev,tmp,work,root,usr/bin,usr/share/catalogue,opt/shown,opt/kept}
 chmod 1777 "$runner/tmp" "$runner/work"
 cp /bin/busybox "$runner/bin/busybox"
 for applet in $(/bin/busybox --list); do
@@ -108,9 +108,13 @@ VALUES
 pod() { # VALUES: the chart's pod, without a controller or a scheduler
 	kubectl create namespace sandboxd-test --dry-run=client -o yaml | kubectl apply -f - >/dev/null
 	kube delete pod it --grace-period=2 --ignore-not-found >/dev/null
+	local more=()
 	program=/sandboxd
-	if grep -q '^tier: full$' "$1"; then program=/run/sandboxd/bin/sandboxd; fi
-	helm template it "$chart" --values "$1" --values "$work/values.yaml" 2> >(grep -v 'found symbolic link' >&2) >"$work/rendered.yaml"
+	if grep -q '^tier: full$' "$1"; then
+		program=/run/sandboxd/bin/sandboxd
+		more=(--set 'runner.show={/opt/shown}')
+	fi
+	helm template it "$chart" --values "$1" --values "$work/values.yaml" "${more[@]}" 2> >(grep -v 'found symbolic link' >&2) >"$work/rendered.yaml"
 	kube apply --server-side --force-conflicts -f "$work/rendered.yaml" >/dev/null
 	kube get deployment it-sandboxd -o json | python3 -c '
 import json, sys
@@ -144,6 +148,7 @@ own() {
 	check 'namespaces of its own, read from the kernel' row namespaces.net kernel
 	check 'descriptors, read from the kernel' row fd.0 kernel
 	check 'nobody else to be seen' says 'alone' app exec --socket "$socket" -- /bin/sh -c 'ps | grep -q "[s]andboxd serve" || echo alone'
+	check 'of the image what is shown, and no more' says '|shown|' app exec --socket "$socket" -- /bin/sh -c 'echo "|$(ls /opt)|"'
 	check 'nothing of another execution' says 'gone' app exec --socket "$socket" -- /bin/sh -c 'test -e /work/x || echo gone'
 }
 # The catalogue of attacks, asked through the pod's socket as the app is, with the log that sandboxd writes; the last line counts.
@@ -174,6 +179,9 @@ dies() { # TIER
 }
 
 holds net net EAFNOSUPPORT
+shared
+attacks
+holds net-userns net EAFNOSUPPORT
 shared
 attacks
 holds full full EACCES

@@ -46,9 +46,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- range $path, $_ := .Values.runner.writable }}
 {{- if not (has $path (list "/tmp" "/work")) }}{{ fail (printf "runner.writable: in the tier full each sandbox has its own /tmp and /work, and nothing else to write to; take %s out" $path) }}{{ end }}
 {{- end }}
+{{- range .Values.runner.volumeMounts }}
+{{- if regexMatch "^/(proc|dev|sys|tmp|work)(/|$)" .mountPath }}{{ fail (printf "runner.volumeMounts: in the tier full each sandbox has its own %s; mount %s elsewhere" (regexFind "^/[a-z]+" .mountPath) .name) }}{{ end }}
+{{- end }}
 {{- if or .Values.network.fenceUIDs .Values.network.fencePorts }}{{ fail "network: fenceUIDs and fencePorts are for the fence around the whole pod; in the tier full each sandbox has a network of its own" }}{{ end }}
 {{- if and (ge (int .Values.app.user) $first) (le (int .Values.app.user) $last) }}{{ fail (printf "app.user: %d to %d are the sandboxes' in the tier full" $first $last) }}{{ end }}
 {{- end }}
+{{- if and .Values.runner.show (ne .Values.tier "full") }}{{ fail "runner.show: is for the tier full; in the others code sees the whole image" }}{{ end }}
 {{- if and .Values.metrics.podMonitor.enabled (not .Values.metrics.port) }}{{ fail "metrics.podMonitor: needs metrics.port" }}{{ end }}
 {{- range $who := list "runner" "app" }}
 {{- range (index $.Values $who).volumeMounts }}

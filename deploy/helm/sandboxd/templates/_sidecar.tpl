@@ -58,6 +58,9 @@ args:
 {{- range $path, $size := .Values.runner.writable }}
 - --{{ trimPrefix "/" $path }}-bytes={{ $size }}B
 {{- end }}
+{{- range .Values.runner.show }}
+- --show={{ . }}
+{{- end }}
 {{- range .Values.runner.volumeMounts }}
 - --show={{ .mountPath }}
 {{- end }}
