@@ -464,6 +464,8 @@ func TestCodeHostile(t *testing.T) {
 		{"sends nothing", fmt.Sprintf("import os; os.write(%d, b''); print('said', flush=True); input()", channelFD), nameEnded, "", true, "said"},
 		{"forges its end in a child", "import os\nif os.fork() == 0:\n    " + strings.Replace(forged(1), "%c", "d", 1) + "; os._exit(0)\nos.wait(); print('said')", "", "", false, "said"},
 		{"forges its error in a child", "import os\nif os.fork() == 0:\n    " + strings.Replace(forged(1), "%c", "e", 1) + "; os._exit(0)\nos.wait(); print('said')", "", "", false, "said"},
+		{"forks and forgets", "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0); print('said')\npid", "", "", false, "said"},
+		{"forks what fails", "import os\nif os.fork() == 0: 1 / 0\nprint('said', os.wait()[1])", "", "", false, "said 256"},
 		{"forges the end of the next", "import os\n" + strings.Replace(forged(2), "%c", "d", 1) + "\nprint('said')", "", "", false, "said"},
 		{"floods", fmt.Sprintf("import os\nfor i in range(2000): os.write(%d, b'x' * 20000)\nprint('said')", channelFD), "", "", false, "said"},
 		{"a frame without an end", fmt.Sprintf("import os\nfor i in range(300): os.write(%d, b'r' + (1).to_bytes(8, 'big') + b'\\1' + b'x' * 32000)\nprint('said')", channelFD), "", "", false, "said"},

@@ -47,6 +47,7 @@ def main(channel):
     ours = fstat(channel).st_dev, fstat(channel).st_ino
     dumps, base64, parse, run, text, kind, is_a, length = json.dumps, binascii.b2a_base64, compile, eval, str, type, isinstance, len
     representation, get, join, driver = repr, getattr, "".join, globals()
+    leave, show = os._exit, sys.__excepthook__
     format_exception, lines_of, modules, system, reset = traceback.format_exception, linecache.cache, sys.modules, sys, _signal.signal
     Module, Expression, Expr, Every, Interrupt = ast.Module, ast.Expression, ast.Expr, BaseException, KeyboardInterrupt
     ONLY_AST, AWAIT, COROUTINE, SIGINT = ast.PyCF_ONLY_AST, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, 0x80, _signal.SIGINT
@@ -289,7 +290,7 @@ def main(channel):
     while True:
         reset(SIGINT, on_interrupt)
         number, source = receive()
-        late = False
+        late, failed = False, 0
         try:
             try:
                 running = True
@@ -298,9 +299,15 @@ def main(channel):
                 running = False
         except Every as exception:
             running = late = False
-            fail(exception)
+            failed = 1
+            if getpid() == first:
+                fail(exception)
+            else:
+                show(kind(exception), exception, exception.__traceback__)
         del source
         flush()
+        if getpid() != first:
+            leave(failed)  # a child that the cell has forked and forgotten: the next isn't its
         packet(b"d", b"")
 
 
