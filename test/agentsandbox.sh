@@ -89,6 +89,8 @@ SUITE_POD=$pod SUITE_ROUTER=http://$router:8080 SUITE_TOKEN=$(cat "$dir/secret")
 "$bin/sandboxd" verify --socket "$dir/pod/sandboxd.sock" >/dev/null || { echo "agentsandbox: the daemon doesn't hold any more" >&2; status=1; }
 if [ "$status" -ne 0 ]; then
 	grep -v 'Proxying request' "$dir/router.log" >&2 || true
+	# What the records say of what failed.
+	grep -hE '"outcome":"(infra|mismatch|not_started)"|"type":"(drift|mismatch)"|"outcome":"error".*"type":"outcome"' "$dir"/*-state/audit/audit-*.jsonl | cut -c 1-1500 | tail -20 >&2 || true
 	grep -hv level=INFO "$dir"/pod.log "$dir"/token.log >&2 || true
 fi
 exit "$status"

@@ -30,6 +30,8 @@ type PolicyStatus struct {
 	Stale    bool      `json:"stale"`
 	Error    string    `json:"error,omitempty"`
 	Warnings []string  `json:"warnings,omitempty"`
+	// Unbound: there is none yet, and everything is denied until one is bound.
+	Unbound bool `json:"unbound,omitzero"`
 }
 
 // HostStatus is what the daemon's place lets it enforce.

@@ -46,17 +46,17 @@ func TestGRPCRefusals(t *testing.T) {
 		status string
 		words  string
 	}{
-		"another service": {"/grpc.health.v1.Health/Check", framed(nil), "12", "process.v1.ProcessService is"},
-		"another call":    {"/process.v1.ProcessService/Attach", framed(nil), "12", "there is no"},
-		"compressed":      {execute, compressed, "12", "compressed"},
-		"too long":        {execute, long, "8", "at most"},
-		"cut":             {execute, framed([]byte("x"))[:5], "3", "whole"},
-		"two":             {execute, append(framed(nil), framed(nil)...), "3", "more than one"},
-		"no message":      {execute, nil, "3", "whole"},
-		"no command":      {execute, framed(nil), "3", "config.command"},
-		"not protobuf":    {execute, framed([]byte{0xff}), "3", "ExecuteRequest"},
-		"a terminal":      {"/process.v1.ProcessService/Start", framed(appendBytes(nil, 2, nil)), "12", "pty"},
-		"no such process": {"/process.v1.ProcessService/SendSignal", framed(appendInt32(nil, 1, 5)), "5", "no process 5"},
+		"another service":    {"/grpc.health.v1.Health/Check", framed(nil), "12", "process.v1.ProcessService is"},
+		"another call":       {"/process.v1.ProcessService/Attach", framed(nil), "12", "there is no"},
+		"compressed":         {execute, compressed, "12", "compressed"},
+		"too long":           {execute, long, "8", "at most"},
+		"cut":                {execute, framed([]byte("x"))[:5], "3", "whole"},
+		"two":                {execute, append(framed(nil), framed(nil)...), "3", "more than one"},
+		"no message":         {execute, nil, "3", "whole"},
+		"no command":         {execute, framed(nil), "3", "config.command"},
+		"not protobuf":       {execute, framed([]byte{0xff}), "3", "ExecuteRequest"},
+		"a terminal's field": {"/process.v1.ProcessService/Start", framed(appendBytes(nil, 2, appendInt32(nil, 3, 1))), "3", "PTY"},
+		"no such process":    {"/process.v1.ProcessService/SendSignal", framed(appendInt32(nil, 1, 5)), "5", "no process 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := call(f, test.path, test.body).Result()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
 )
@@ -55,6 +57,9 @@ type process struct {
 	// stop asks it to end, kill ends it.
 	stop func()
 	kill context.CancelCauseFunc
+
+	// terminal is where it runs; nil: it has pipes.
+	terminal *execd.Terminal
 
 	mu sync.Mutex // guards stdin, which is nil when nothing more is to come
 	// stdin is the writing end of its pipe.
@@ -107,29 +112,33 @@ func (f *Facade) start(x *exchange, message []byte) error {
 	if err := wire.decode("StartRequest", message, true); err != nil {
 		return wrongMessage(err)
 	}
-	if wire.terminal {
-		return faultf(http.StatusNotImplemented, codeUnimplemented, "pty: processes have no terminal here; leave it out for pipes")
-	}
 	r, err := f.commandOf(x, wire.config)
-	if err != nil {
-		return err
-	}
-	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	ctx, kill := context.WithCancelCause(x.r.Context())
 	defer kill(nil)
 	interrupt := make(chan struct{})
-	p := &process{stop: sync.OnceFunc(func() { close(interrupt) }), kill: kill, stdin: write}
+	p := &process{stop: sync.OnceFunc(func() { close(interrupt) }), kill: kill}
+	options := execd.Options{Unkept: true, Interrupt: interrupt, InterruptGrace: f.config.LongestCommand}
+	if wire.terminal != nil {
+		columns, rows, err := wire.terminal.checked(80, 24)
+		if err != nil {
+			return wrongMessage(err)
+		}
+		r.Command.Terminal = true
+		p.terminal = execd.NewTerminal(columns, rows)
+		options.Terminal = p.terminal
+	} else if options.Stdin, p.stdin, err = os.Pipe(); err != nil {
+		return err
+	}
 	id := f.processes.add(p)
 	defer f.processes.remove(id)
 	defer p.endInput()
 	s := &stream{x: x, gone: func() { kill(http.ErrAbortHandler) }}
-	reply, err := f.walk(ctx, r, execd.Options{
-		Unkept: true, Sink: s, Stdin: read, Interrupt: interrupt, InterruptGrace: f.config.LongestCommand,
-		Accepted: func(string, int64) { s.send(initEvent(id)) },
-	})
+	options.Sink = s
+	options.Accepted = func(string, int64) { s.send(initEvent(id)) }
+	reply, err := f.walk(ctx, r, options)
 	s.mu.Lock()
 	defer s.mu.Unlock() // nobody writes any more
 	if reply.Outcome == execd.OutcomeCancelled && errors.Is(context.Cause(ctx), errKilled) {
@@ -194,6 +203,9 @@ func (f *Facade) writeStdin(x *exchange, message []byte) error {
 	if err != nil {
 		return err
 	}
+	if p.terminal != nil {
+		return f.typeIn(x, p, wire)
+	}
 	if wire.eof {
 		p.endInput()
 		return x.send(nil)
@@ -210,8 +222,23 @@ func (f *Facade) writeStdin(x *exchange, message []byte) error {
 	return x.send(nil)
 }
 
-// The signals of the protocol that are served.
+// endOfFile is the key that says so at a terminal.
+const endOfFile = 4
+
+// typeIn types at a process's terminal.
+func (f *Facade) typeIn(x *exchange, p *process, wire processRequest) error {
+	if wire.eof {
+		wire.input = []byte{endOfFile}
+	}
+	if err := p.terminal.Write(wire.input, f.config.StallTimeout); err != nil {
+		return faultf(http.StatusConflict, codeAborted, "process %d didn't take all of it: %v", wire.id, err)
+	}
+	return x.send(nil)
+}
+
+// The signals of the protocol; SIGINT is a key's, and so a terminal's.
 const (
+	signalInt  = 2
 	signalKill = 9
 	signalTerm = 15
 )
@@ -226,25 +253,40 @@ func (f *Facade) sendSignal(x *exchange, message []byte) error {
 	if err != nil {
 		return err
 	}
-	switch wire.number {
-	case signalKill:
+	switch {
+	case wire.number == signalKill:
 		p.kill(errKilled)
-	case signalTerm:
+	case wire.number == signalTerm:
 		p.stop()
+	case wire.number == signalInt && p.terminal != nil:
+		if err := p.terminal.Signal(unix.SIGINT); err != nil {
+			return faultf(http.StatusConflict, codeAborted, "process %d: %v", wire.id, err)
+		}
 	default:
-		return faultf(http.StatusBadRequest, codeArgument, "signal %d isn't sent; SIGTERM (15) asks a process to end, SIGKILL (9) ends it", wire.number)
+		return faultf(http.StatusBadRequest, codeArgument, "signal %d isn't sent; SIGTERM (15) asks a process to end, SIGKILL (9) ends it, and SIGINT (2) goes to one at a terminal", wire.number)
 	}
 	return x.send(nil)
 }
 
-// resizeTTY is about terminals, of which there are none.
-func (f *Facade) resizeTTY(_ *exchange, message []byte) error {
+// resizeTTY changes the size of a process's terminal.
+func (f *Facade) resizeTTY(x *exchange, message []byte) error {
 	var wire processRequest
 	if err := wire.decode("ResizeTTYRequest", message); err != nil {
 		return wrongMessage(err)
 	}
-	if _, err := f.processes.find(wire.id); err != nil {
+	p, err := f.processes.find(wire.id)
+	if err != nil {
 		return err
 	}
-	return faultf(http.StatusConflict, codePrecondition, "process %d has no terminal", wire.id)
+	if p.terminal == nil {
+		return faultf(http.StatusConflict, codePrecondition, "process %d has no terminal", wire.id)
+	}
+	columns, rows, err := wire.size.checked(0, 0)
+	if err != nil || columns == 0 || rows == 0 {
+		return faultf(http.StatusBadRequest, codeArgument, "a terminal of %d columns and %d rows: want 1 to 65535 of each", wire.size.columns, wire.size.rows)
+	}
+	if err := p.terminal.Resize(columns, rows); err != nil {
+		return faultf(http.StatusConflict, codeAborted, "process %d: %v", wire.id, err)
+	}
+	return x.send(nil)
 }

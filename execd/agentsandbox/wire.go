@@ -1,6 +1,7 @@
 package agentsandbox
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -99,8 +100,11 @@ func decodeEntry(into map[string]string, data []byte) error {
 // startRequest is that of Execute too, which has no terminal.
 type startRequest struct {
 	config   processConfig
-	terminal bool
+	terminal *size
 }
+
+// size is that of a terminal; 0 is what isn't said.
+type size struct{ columns, rows uint64 }
 
 func (r *startRequest) decode(name string, data []byte, start bool) error {
 	fields, err := fieldsOf(name, data)
@@ -114,12 +118,42 @@ func (r *startRequest) decode(name string, data []byte, start bool) error {
 				return err
 			}
 		case start && f.kind == protowire.BytesType && f.number == 2:
-			r.terminal = true
+			r.terminal = &size{}
+			if err := r.terminal.decode(f.bytes); err != nil {
+				return err
+			}
 		default:
 			return unknown(name, f)
 		}
 	}
 	return nil
+}
+
+func (s *size) decode(data []byte) error {
+	const name = "PTY"
+	fields, err := fieldsOf(name, data)
+	if err != nil {
+		return err
+	}
+	for _, f := range fields {
+		switch {
+		case f.kind == protowire.VarintType && f.number == 1:
+			s.columns = f.value
+		case f.kind == protowire.VarintType && f.number == 2:
+			s.rows = f.value
+		default:
+			return unknown(name, f)
+		}
+	}
+	return nil
+}
+
+// checked is the size in a terminal's own numbers; what isn't said is otherwise.
+func (s size) checked(columns, rows uint16) (uint16, uint16, error) {
+	if s.columns > math.MaxUint16 || s.rows > math.MaxUint16 {
+		return 0, 0, fmt.Errorf("a terminal of %d columns and %d rows: want at most %d of each", s.columns, s.rows, math.MaxUint16)
+	}
+	return cmp.Or(uint16(s.columns), columns), cmp.Or(uint16(s.rows), rows), nil
 }
 
 // processRequest is one of the calls about a process that runs: 2 is the input, the signal or the columns.
@@ -129,6 +163,7 @@ type processRequest struct {
 	eof   bool
 	// number is the signal.
 	number uint64
+	size   size
 }
 
 func (r *processRequest) decode(name string, data []byte) error {
@@ -149,7 +184,10 @@ func (r *processRequest) decode(name string, data []byte) error {
 			r.input, r.eof = nil, true
 		case name == "SendSignalRequest" && f.number == 2 && f.kind == protowire.VarintType:
 			r.number = f.value
-		case name == "ResizeTTYRequest" && (f.number == 2 || f.number == 3) && f.kind == protowire.VarintType:
+		case name == "ResizeTTYRequest" && f.number == 2 && f.kind == protowire.VarintType:
+			r.size.columns = f.value
+		case name == "ResizeTTYRequest" && f.number == 3 && f.kind == protowire.VarintType:
+			r.size.rows = f.value
 		default:
 			return unknown(name, f)
 		}

@@ -23,12 +23,12 @@ func config(command []string, env map[string]string, cwd string) []byte {
 
 func TestDecodeStart(t *testing.T) {
 	env := map[string]string{"A": "1", "B": ""}
-	message := appendBytes(appendBytes(nil, 1, config([]string{"sh", "", "x"}, env, "sub")), 2, appendInt32(nil, 1, 80))
+	message := appendBytes(appendBytes(nil, 1, config([]string{"sh", "", "x"}, env, "sub")), 2, appendInt32(appendInt32(nil, 1, 80), 2, 24))
 	var got startRequest
 	if err := got.decode("StartRequest", message, true); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(got.config.command, []string{"sh", "", "x"}) || !maps.Equal(got.config.env, env) || got.config.cwd != "sub" || !got.terminal {
+	if !slices.Equal(got.config.command, []string{"sh", "", "x"}) || !maps.Equal(got.config.env, env) || got.config.cwd != "sub" || got.terminal == nil || *got.terminal != (size{80, 24}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -44,6 +44,7 @@ func TestWhatIsNotKnownIsRefused(t *testing.T) {
 		"a field of StartRequest":      {func(d []byte) error { return new(startRequest).decode("StartRequest", d, true) }, number},
 		"a field of ProcessConfig":     {func(d []byte) error { return new(startRequest).decode("StartRequest", d, true) }, appendBytes(nil, 1, number)},
 		"a field of the environment":   {func(d []byte) error { return new(processConfig).decode(d) }, appendBytes(nil, 2, appendBytes(nil, 3, nil))},
+		"a field of PTY":               {func(d []byte) error { return new(startRequest).decode("StartRequest", d, true) }, appendBytes(nil, 2, number)},
 		"a fixed number":               {func(d []byte) error { return new(processConfig).decode(d) }, protowire.AppendFixed32(protowire.AppendTag(nil, 1, protowire.Fixed32Type), 1)},
 		"a field of SendSignalRequest": {func(d []byte) error { return new(processRequest).decode("SendSignalRequest", d) }, appendBytes(nil, 3, nil)},
 		"an end of file with content":  {func(d []byte) error { return new(processRequest).decode("WriteStdinRequest", d) }, appendBytes(nil, 3, number)},

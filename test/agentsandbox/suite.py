@@ -101,7 +101,7 @@ class Runtime:
     def refused(self, status, words, call, *arguments, **named):
         with self.assertRaises(SandboxRequestError) as no:
             call(*arguments, **named)
-        self.assertEqual(no.exception.status_code, status)
+        self.assertEqual(no.exception.status_code, status, no.exception.response.text)
         for word in words:
             self.assertIn(word, no.exception.response.json()["message"])
 
@@ -197,6 +197,24 @@ class Portable(Runtime, unittest.TestCase):
             self.assertEqual(b"".join(e.stdout for e in rest), last)
             self.assertEqual(rest[-1].exit.exit_code if rest[-1].HasField("exit") else rest, code)
 
+    def test_terminal(self):
+        command = ["/bin/sh", "-c", "trap 'stty size; exit 7' INT; stty size; while :; do read line && echo got $line; done"]
+        events = self.stub.Start(process_pb2.StartRequest(config=process_pb2.ProcessConfig(command=command), pty={"cols": 100, "rows": 30}), timeout=60)
+        process, said = next(events).init.process_id, b""
+
+        def until(words):
+            nonlocal said
+            while words not in said:
+                said += next(events).stdout
+
+        until(b"30 100\r\n")
+        self.stub.WriteStdin(process_pb2.WriteStdinRequest(process_id=process, input=b"typed\n"))
+        until(b"got typed\r\n")
+        self.stub.ResizeTTY(process_pb2.ResizeTTYRequest(process_id=process, cols=120, rows=40))
+        self.stub.SendSignal(process_pb2.SendSignalRequest(process_id=process, signal=process_pb2.SIGNAL_SIGINT))
+        until(b"40 120\r\n")
+        self.assertEqual(list(events)[-1].exit.exit_code, 7)
+
     def test_a_client_that_goes_away(self):
         # Whoever runs has the lock.
         events = self.start("flock", "lock", "sh", "-c", "echo ready; sleep 300")
@@ -210,7 +228,7 @@ class Portable(Runtime, unittest.TestCase):
         C = grpc.StatusCode
         config = process_pb2.ProcessConfig(command=["true"])
         for code, call, message in (
-            (C.UNIMPLEMENTED, lambda m: next(self.stub.Start(m)), process_pb2.StartRequest(config=config, pty={"cols": 80, "rows": 24})),
+            (C.INVALID_ARGUMENT, lambda m: next(self.stub.Start(m)), process_pb2.StartRequest(config=config, pty={"cols": 1 << 16, "rows": 24})),
             (C.INVALID_ARGUMENT, self.stub.Execute, process_pb2.ExecuteRequest()),
             (C.NOT_FOUND, self.stub.SendSignal, process_pb2.SendSignalRequest(process_id=77, signal=process_pb2.SIGNAL_SIGTERM)),
             (C.NOT_FOUND, self.stub.ResizeTTY, process_pb2.ResizeTTYRequest(process_id=77)),
