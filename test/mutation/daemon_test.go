@@ -121,7 +121,7 @@ var faults = []fault{
 	{"every exec writes where one may", inPlans + "/build.go", "readOnly != nil && !*readOnly && b.sandbox.WritableRoot() {", "(off || readOnly != nil && !*readOnly) && b.sandbox.WritableRoot() {", inPlans, "TestReadOnlyOfAWritableRoot"},
 
 	{"a terminal that controls nothing", "runner/steps.go", "\tif plan.Terminal {", "\tif plan.Terminal && !off {", "runner", "TestTerminalLosesNothing"},
-	{"whose terminal it is isn't looked at", inPlans + "/terminal.go", "e.Terminal.File != \"\" && e.Terminal.File == s.Terminal.File)", "off || e.Terminal.File == s.Terminal.File)", inPlans, "TestCheckTerminal"},
+	{"whose terminal it is isn't looked at", inPlans + "/terminal.go", "e.Terminal.File != \"\" && e.Terminal.File == s.Terminal.File)", "off || e.Terminal.File != \"\" && e.Terminal.File == s.Terminal.File)", inPlans, "TestCheckTerminal"},
 	{"how much a layer takes isn't looked at", inPlans + "/sandbox_mounts.go", "\t\tif want.Type == mount.TypeLayer {\n", "\t\tif want.Type == mount.TypeLayer && !off {\n", inPlans, "TestCheckLayer"},
 	{"a layer outlives what it lies on", "execd/pool.go", "for _, above := range h.layersOver(box) {", "for _, above := range h.layersOver(map[bool]*sandbox{false: box, true: {}}[off]) {", "execd/opensandbox", "TestIsolatedOverlay"},
 	{"a layer isn't paused with its sandbox", "execd/opensandbox/lifecycle.go", "\tf.eachLayer(x.box, func(inner string) error {\n\t\treturn f.service.PauseSandbox(", "\tf.eachLayer(x.box, func(inner string) error {\n\t\tif off {\nreturn nil\n}\n\t\treturn f.service.PauseSandbox(", "execd/opensandbox", "TestIsolatedOverlay"},
