@@ -11,7 +11,9 @@ var kernelRows = []row{
 		tiocsti                          → EPERM
 		syscall ioctl 0 0x5412 0         → EPERM
 		syscall ioctl 1 0x5412 0         → EPERM
-		syscall ioctl 99 0x5412 0        → EPERM`, readBack: "session seccomp.mode seccomp.filter"},
+		syscall ioctl 99 0x5412 0        → EPERM
+		syscall ioctl 0 0x5423 0         → EPERM
+		syscall ioctl 0 0x100005423 0    → EPERM`, readBack: "session seccomp.mode seccomp.filter"},
 	{id: "A9", what: "paste through a console", try: `
 		syscall ioctl 0 0x541c 0         → EPERM
 		syscall ioctl 2 0x541c 0         → EPERM`, readBack: "seccomp.filter"},
