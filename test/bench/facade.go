@@ -205,7 +205,7 @@ func opensandbox(quick bool) func(*bench) error {
 			return err
 		}
 		defer f.stop()
-		for _, rows := range []func(*bench, *facade, bool) error{commandRows, createRows, crowdRows, contentRows} {
+		for _, rows := range []func(*bench, *facade, bool) error{commandRows, codeRows, createRows, crowdRows, contentRows} {
 			if err := rows(b, f, quick); err != nil {
 				return err
 			}
