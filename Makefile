@@ -31,12 +31,12 @@ STAGES += test-imports
 STAGES += test-user
 STAGES += test-datarobot
 STAGES += test-agentsandbox
-STAGES += test-code
+STAGES += test-opensandbox
 STAGES += test-chart
 STAGES += test-compose
 STAGES += test-release
 STAGES += test-together
-.PHONY: help build build-probes run test test-kube test-opensandbox $(STAGES) bench fuzz fmt release clean
+.PHONY: help build build-probes run test test-kube test-code $(STAGES) bench fuzz fmt release clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,7 +116,7 @@ test-kube: build-probes ## the chart against a real API server and in a real pod
 	$(GO) test -c -o $(BIN)/catalogue.test ./test/catalogue
 	@test/pod.sh $(BIN) "$(SANDBOXD_TESTBED)"
 
-# OpenSandbox's own SDK and Airflow's provider, unmodified, in the same way.
+# OpenSandbox's SDKs, command line and MCP server, and Airflow's provider and a Dag, unmodified, in the same way: four minutes, and more where nothing is in the cache.
 test-opensandbox: build
 	@GO="$(GO)" test/opensandbox.sh $(BIN) "$(SANDBOXD_CONFORMANCE)"
 

@@ -11,12 +11,8 @@ test -e /usr/include/stdlib.h || need libc6-dev
 test -e /usr/include/seccomp.h || need libseccomp-dev
 command -v pkg-config >/dev/null || need pkg-config
 test -x /usr/bin/python3 || need python3
-# An environment of Python for the clients, 3.11 to 3.13; a distribution's interpreter has venv in a package of its own.
-for python in python3.13 python3.12 python3.11 /usr/bin/python3; do
-	"$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && break
-	python=
-done
-test -n "$python" || need python3-venv
+# Environments of Python: a sandbox sees the system's interpreter alone, and a distribution has venv in a package of its own.
+/usr/bin/python3 -c 'import venv, ensurepip' 2>/dev/null || need python3-venv
 command -v setpriv >/dev/null || need util-linux
 command -v setcap >/dev/null || test -x /usr/sbin/setcap || need libcap2-bin
 command -v git >/dev/null || need git

@@ -207,3 +207,9 @@ def test_the_program_itself(tmp_path):
     assert typed("sandbox", "kill", made).returncode == 0
     gone = typed("sandbox", "get", made)
     assert gone.returncode == 1 and "SANDBOX::NOT_FOUND" in gone.stderr
+
+
+def test_what_is_not_served_says_so(box):
+    for words in (["snapshot", "create", box], ["snapshot", "list"], ["template", "list"]):
+        assert "SANDBOX::API_NOT_SUPPORTED" in refused(*words)
+    assert "404" in refused("credential-vault", "get", box)
