@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -138,23 +140,32 @@ func TestACopyThatFailsReleasesNothing(t *testing.T) {
 	if !strings.Contains(out.String(), `"type":"release"`) {
 		t.Errorf("the copy has no release: %s", out)
 	}
-	out.broken = true
+	out.broken.Store(true)
 	reply := s.Exec(t.Context(), command("true"), Options{})
 	mustBe(t, reply, OutcomeInfra)
 	if ready := s.Status(); ready.Ready || !strings.Contains(ready.Audit.Error, "copy of the log") {
 		t.Errorf("ready with a copy that fails: %+v", ready.Audit)
 	}
-	out.broken = false
+	out.broken.Store(false)
 }
 
 type breaking struct {
-	bytes.Buffer
-	broken bool
+	mu     sync.Mutex
+	buffer bytes.Buffer
+	broken atomic.Bool
+}
+
+func (b *breaking) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }
 
 func (b *breaking) Write(data []byte) (int, error) {
-	if b.broken {
+	if b.broken.Load() {
 		return 0, syscall.EPIPE
 	}
-	return b.Buffer.Write(data)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(data)
 }

@@ -7,6 +7,7 @@ set -euo pipefail
 export GOTOOLCHAIN=auto
 
 bin=$(realpath "$1")
+here=$(cd "$(dirname "$0")" && pwd)
 testbed=$2
 chart=$(cd "$(dirname "$0")/../deploy/helm/sandboxd" && pwd)
 cache=${SANDBOXD_TESTBED_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/sandboxd-testbed}
@@ -213,4 +214,7 @@ check 'another policy, live' within 150 changed
 
 dies restricted
 kube delete pod it --grace-period=10 >/dev/null
+
+# shellcheck source=test/pod-end.sh
+. "$here/pod-end.sh"
 exit "$failed"

@@ -95,7 +95,9 @@ args:
 - --max-waiting={{ .Values.sandboxd.maxWaiting }}
 - --drift-interval={{ .Values.sandboxd.driftInterval }}
 - --on-drift={{ .Values.sandboxd.onDrift }}
-- --stop-timeout={{ max 1 (sub (int .Values.terminationGracePeriodSeconds) 5) }}s
+{{- $grace := int .Values.terminationGracePeriodSeconds }}
+- --drain-timeout={{ max 0 (sub $grace 10) }}s
+- --stop-timeout={{ min 5 (max 1 (sub $grace 5)) }}s
 {{- with .Values.metrics.port }}
 - --metrics-listen=0.0.0.0:{{ . }}
 - --metrics-listen-beyond-loopback
@@ -135,6 +137,11 @@ readinessProbe:
   exec: {command: [{{ include "sandboxd.program" . }}, healthz, --ready, --socket=/run/sandboxd/api/socket/sandboxd.sock]}
   periodSeconds: 2
   timeoutSeconds: 3
+# The kubelet runs this at once when the pod is to end, and sends the sidecar SIGTERM only when the others are gone, of which the launcher goes when sandboxd
+# does: so it drains first, and then all end.
+lifecycle:
+  preStop:
+    exec: {command: [{{ include "sandboxd.program" . }}, stop, --socket=/run/sandboxd/api/socket/sandboxd.sock, --timeout={{ max 1 (sub $grace 2) }}s]}
 resources:
   {{- toYaml (ternary .Values.runner.resources .Values.sandboxd.resources $full) | nindent 2 }}
 securityContext:
