@@ -1,81 +1,31 @@
 package opensandbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json/v2"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/sandboxd/sandboxd/execd"
-	"github.com/sandboxd/sandboxd/rego"
 	"github.com/sandboxd/sandboxd/runner"
+	"github.com/sandboxd/sandboxd/test/facade"
 	"github.com/sandboxd/sandboxd/test/kerneltest"
 )
 
-func TestMain(m *testing.M) {
-	status := m.Run()
-	if binaries != "" && os.Getenv("SANDBOXD_BIN") == "" {
-		os.RemoveAll(binaries)
-	}
-	if status == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			status = 1
-		}
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { facade.Main(m) }
 
-// binaries has the launcher.
-var binaries string
-
-var build = sync.OnceValue(func() error {
-	// A test program that runs as another user, who has no Go, has it built for it.
-	if binaries = os.Getenv("SANDBOXD_BIN"); binaries != "" {
-		return nil
-	}
-	dir, err := os.MkdirTemp("", "opensandbox")
-	if err != nil {
-		return err
-	}
-	binaries = dir
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, runner.Name), "github.com/sandboxd/sandboxd/cmd/"+runner.Name)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
-})
-
-// policyDir is the built-in bundle, which lets a sandbox be open and accepts what a machine without controllers for our groups lacks.
+// policyDir is a policy that lets a sandbox be open.
 func policyDir(t testing.TB) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "policy")
-	if err := os.CopyFS(dir, rego.Bundle); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "data.json")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.NewReplacer(`"accept": []`, `"accept": ["cgroup.cpu", "cgroup.memory"]`, `"default_actions": ["deny"]`, `"default_actions": ["allow", "deny"]`).Replace(string(data))
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir := facade.Policy(t, `"default_actions": ["deny"]`, `"default_actions": ["allow", "deny"]`)
 	for _, name := range []string{"network.json", "together.json"} { // they say no to what is allowed here
 		if err := os.Remove(filepath.Join(dir, "corpus", name)); err != nil {
 			t.Fatal(err)
@@ -96,8 +46,7 @@ type server struct {
 	service *execd.Service
 	base    string
 	state   string
-	log     *bytes.Buffer
-	logMu   *sync.Mutex // guards log
+	log     *facade.Log
 	client  *http.Client
 	stop    func()
 }
@@ -112,18 +61,15 @@ func serve(t testing.TB, state string) *server {
 func serveWith(t testing.TB, state string, configure func(*execd.Config, *Config)) *server {
 	t.Helper()
 	kerneltest.Require(t, kerneltest.Root)
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
 	if state == "" {
 		state = t.TempDir()
 	}
-	s := &server{t: t, state: state, log: &bytes.Buffer{}, logMu: &sync.Mutex{}}
+	s := &server{t: t, state: state, log: &facade.Log{}}
 	c := execd.DefaultConfig(s.state)
-	c.RunnerPath, c.ClaimFile = filepath.Join(binaries, runner.Name), filepath.Join(s.state, "ids")
+	c.RunnerPath, c.ClaimFile = filepath.Join(facade.Programs(t, runner.Name), runner.Name), filepath.Join(s.state, "ids")
 	c.FirstUID, c.UIDs, c.Pool = 800_000+os.Getpid()%1000*1000, 1000, 0 // no other package's tests have these
 	c.PolicyDir, c.DecisionTimeout, c.Resolvers, c.ResolvConf = policyDir(t), 30*time.Second, nil, ""
-	c.Logger = slog.New(slog.NewTextHandler(&locked{s.logMu, io.MultiWriter(s.log, t.Output())}, nil))
+	c.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(s.log, t.Output()), nil))
 	keys := filepath.Join(s.state, "keys")
 	if err := os.WriteFile(keys, []byte("one "+oneKey+"\ntwo "+twoKey+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -140,7 +86,7 @@ func serveWith(t testing.TB, state string, configure func(*execd.Config, *Config
 		t.Fatal(err)
 	}
 	s.service = service
-	facade, err := Open(service, o)
+	front, err := Open(service, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,28 +99,17 @@ func serveWith(t testing.TB, state string, configure func(*execd.Config, *Config
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- service.Serve(ctx, execd.Mount(l, facade)) }()
+	go func() { served <- service.Serve(ctx, execd.Mount(l, front)) }()
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-served; err != nil {
 			t.Errorf("Serve: %v", err)
 		}
-		facade.Close()
+		front.Close()
 		transport.CloseIdleConnections()
 	})
 	t.Cleanup(s.stop)
 	return s
-}
-
-type locked struct {
-	mu *sync.Mutex
-	w  io.Writer
-}
-
-func (l *locked) Write(data []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(data)
 }
 
 // answer is what came back.

@@ -1,7 +1,6 @@
 package workloads
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json/v2"
@@ -10,74 +9,18 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/sandboxd/sandboxd/execd"
-	"github.com/sandboxd/sandboxd/rego"
 	"github.com/sandboxd/sandboxd/runner"
+	"github.com/sandboxd/sandboxd/test/facade"
 )
 
-func TestMain(m *testing.M) {
-	status := m.Run()
-	if binaries != "" && os.Getenv("SANDBOXD_BIN") == "" {
-		os.RemoveAll(binaries)
-	}
-	if status == 0 {
-		if err := goleak.Find(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			status = 1
-		}
-	}
-	os.Exit(status)
-}
-
-// binaries has sandboxd and the launcher.
-var binaries string
-
-var build = sync.OnceValue(func() error {
-	// A test program that runs as another user, who has no Go, has them built for it.
-	if binaries = os.Getenv("SANDBOXD_BIN"); binaries != "" {
-		return nil
-	}
-	dir, err := os.MkdirTemp("", "workloads")
-	if err != nil {
-		return err
-	}
-	binaries = dir
-	for _, name := range []string{"sandboxd", runner.Name} {
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), "github.com/sandboxd/sandboxd/cmd/"+name)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%w: %s", err, out)
-		}
-	}
-	return nil
-})
-
-// policyDir is the built-in bundle, which accepts what a machine without controllers for our groups lacks.
-func policyDir(t testing.TB) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "policy")
-	if err := os.CopyFS(dir, rego.Bundle); err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "data.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data = bytes.Replace(data, []byte(`"accept": []`), []byte(`"accept": ["cgroup.cpu", "cgroup.memory"]`), 1)
-	if err := os.WriteFile(filepath.Join(dir, "data.json"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
+func TestMain(m *testing.M) { facade.Main(m) }
 
 const (
 	testImage = "team/python:3"
@@ -92,25 +35,22 @@ type server struct {
 	state   string
 	base    string
 	client  *http.Client
-	log     *bytes.Buffer
+	log     *facade.Log
 	stop    func()
 }
 
 // serve starts one; edit changes how it is set up.
 func serve(t testing.TB, edit func(*execd.Config, *Config)) *server {
 	t.Helper()
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("no python3 that a sandbox could show")
 	}
-	s := &server{t: t, state: t.TempDir(), log: &bytes.Buffer{}}
+	s := &server{t: t, state: t.TempDir(), log: &facade.Log{}}
 	c := execd.DefaultConfig(s.state)
-	c.RunnerPath, c.ClaimFile = filepath.Join(binaries, runner.Name), filepath.Join(s.state, "ids")
+	c.RunnerPath, c.ClaimFile = filepath.Join(facade.Programs(t, runner.Name), runner.Name), filepath.Join(s.state, "ids")
 	c.FirstUID, c.UIDs, c.Pool = 700_000+os.Getpid()%1000*1000, 1000, 0 // no other package's tests have these
-	c.PolicyDir, c.DecisionTimeout = policyDir(t), 30*time.Second
-	c.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(&locked{w: s.log}, t.Output()), nil))
+	c.PolicyDir, c.DecisionTimeout = facade.Policy(t), 30*time.Second
+	c.Logger = slog.New(slog.NewTextHandler(io.MultiWriter(s.log, t.Output()), nil))
 	w := DefaultConfig(filepath.Join(s.state, "workloads"))
 	w.Images, w.Logger = []string{testImage, "other/*:latest"}, c.Logger
 	if edit != nil {
@@ -147,18 +87,6 @@ func serve(t testing.TB, edit func(*execd.Config, *Config)) *server {
 	})
 	t.Cleanup(s.stop)
 	return s
-}
-
-// locked is a buffer that several write to.
-type locked struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *locked) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
 
 // answer is a response, whole.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/sandboxd/sandboxd/execd"
+	"github.com/sandboxd/sandboxd/runner"
+	"github.com/sandboxd/sandboxd/test/facade"
 )
 
 // What has ended is there after a restart, whole. What hadn't is answered as lost, with a reason, and isn't run again; F9, F13.
@@ -49,9 +51,6 @@ func TestRestart(t *testing.T) {
 
 // A daemon that is killed in the midst of a run: the next one answers for it, and the record has one release.
 func TestKilledDaemon(t *testing.T) {
-	if err := build(); err != nil {
-		t.Fatal(err)
-	}
 	if _, err := os.Stat("/usr/bin/python3"); err != nil {
 		t.Skip("no python3 that a sandbox could show")
 	}
@@ -60,10 +59,10 @@ func TestKilledDaemon(t *testing.T) {
 	if err := os.WriteFile(token, []byte(testToken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	policy := policyDir(t)
+	policy := facade.Policy(t)
 	daemon := func() (*server, *exec.Cmd) {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(binaries, "sandboxd"), "serve", "--socket", filepath.Join(state, "run", "s"), "--state", filepath.Join(state, "state"), "--policy", policy,
+		cmd := exec.Command(filepath.Join(facade.Programs(t, "sandboxd", runner.Name), "sandboxd"), "serve", "--socket", filepath.Join(state, "run", "s"), "--state", filepath.Join(state, "state"), "--policy", policy,
 			"--pool", "0", "--datarobot-listen", "127.0.0.1:0", "--datarobot-token-file", token, "--datarobot-image", testImage)
 		log, err := cmd.StderrPipe()
 		if err != nil {
