@@ -145,7 +145,7 @@ refuses 'a launcher from elsewhere' bystander "$(changed 'spec["initContainers"]
 refuses 'a launcher by another command' bystander "$(changed 'spec["initContainers"][0]["command"] = ["/bin/cp"]')" 'which brings the launcher'
 refuses 'no launcher at all' bystander "$(changed 'spec["initContainers"].pop(0)')" 'which brings the launcher'
 refuses 'a launcher of a volume of somebody'"'"'s' bystander "$(changed '[v for v in spec["volumes"] if v["name"] == "sandboxd-launcher"][0].pop("emptyDir"); [v for v in spec["volumes"] if v["name"] == "sandboxd-launcher"][0]["persistentVolumeClaim"] = {"claimName": "c"}')" 'must be the pod'"'"'s own'
-refuses 'a sidecar that ends' bystander "$(changed 'del sandboxd["restartPolicy"]; del sandboxd["startupProbe"]; del sandboxd["readinessProbe"]')" 'isn'"'"'t the one that is injected'
+refuses 'a sidecar that ends' bystander "$(changed 'del sandboxd["restartPolicy"]; del sandboxd["startupProbe"]; del sandboxd["readinessProbe"]; del sandboxd["lifecycle"]')" 'isn'"'"'t the one that is injected'
 refuses 'a runner with another first process' bystander "$(changed 'runner["command"] = ["sleep"]')" 'the first process of "runner"'
 refuses 'a runner of another uid' bystander "$(changed 'runner["securityContext"]["runAsUser"] = 1000')" '"runner" must have the uid'
 refuses 'a runner that may gain privilege' bystander "$(changed 'runner["securityContext"]["allowPrivilegeEscalation"] = True')" '"runner" must have the uid'
