@@ -188,7 +188,7 @@ func seccompActs(p Plan, arch string) []Act {
 			acts = append(acts, Act{Name: "seccomp." + name, Want: []string{killed}, Alone: true})
 		}
 	}
-	for _, call := range slices.Concat(actCalls, networkCalls) {
+	for _, call := range slices.Concat(actCalls, networkCalls, readingCalls) {
 		if nr, ok := call.Number(arch); ok {
 			add(call.Name, seccomp.Action(program.Run(seccomp.AuditArch(arch), nr, call.Args)))
 		}
@@ -204,7 +204,7 @@ const ForeignAct = "i386 getpid"
 
 // CallOf finds the system call of an act of that name, "seccomp." left off.
 func CallOf(name string) (ActCall, bool) {
-	for _, call := range slices.Concat(actCalls, networkCalls) {
+	for _, call := range slices.Concat(actCalls, networkCalls, readingCalls) {
 		if call.Name == name {
 			return call, true
 		}

@@ -132,5 +132,16 @@ var networkCalls = []ActCall{
 	{Name: "listen", Call: "listen", Args: [6]uint64{none}, Own: "EBADF"},
 }
 
+// readingCalls are those that a plan which reads only refuses besides. They name nothing, so that without a filter they change nothing.
+var readingCalls = []ActCall{
+	{Name: "fchmod", Call: "fchmod", Args: [6]uint64{none, 0o777}, Own: "EBADF"},
+	{Name: "fchmodat", Call: "fchmodat", Args: [6]uint64{none}, Own: "EFAULT"},
+	{Name: "fchown", Call: "fchown", Args: [6]uint64{none, none, none}, Own: "EBADF"},
+	{Name: "fchownat", Call: "fchownat", Args: [6]uint64{none, 0, none, none}, Own: "EFAULT"},
+	{Name: "utimensat", Call: "utimensat", Args: [6]uint64{none}, Own: "EBADF"},
+	{Name: "fsetxattr", Call: "fsetxattr", Args: [6]uint64{none}, Own: "EBADF"},
+	{Name: "fremovexattr", Call: "fremovexattr", Args: [6]uint64{none}, Own: "EBADF"},
+}
+
 // unknownCall is a number far above those that any kernel has given away.
 const unknownCall = 4000

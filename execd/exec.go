@@ -131,7 +131,7 @@ func (w *walk) build() (err error) {
 		w.plan, err = w.plan.Explaining(w.service.host)
 	}
 	if err == nil && w.request.Command.ReadOnly {
-		w.plan, err = w.plan.ReadingOnly()
+		w.plan, err = w.plan.ReadingOnly(w.service.host)
 	}
 	if err == nil && w.request.Command.Terminal {
 		w.plan, err = w.plan.AtTerminal(w.service.host, decision.Accept)

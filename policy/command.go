@@ -18,7 +18,7 @@ type Command struct {
 	// LeaveChildren has what the program leaves behind live on, until its sandbox ends: only in a sandbox that exists. Killed, at its deadline or by its
 	// caller, the whole tree ends as always.
 	LeaveChildren bool `json:"leaveChildren,omitzero"`
-	// ReadOnly has the program and all that it starts write nowhere but to devices.
+	// ReadOnly has the program and all that it starts write nowhere but to devices, and change no file's mode, owner, times or attributes.
 	ReadOnly bool `json:"readOnly,omitzero"`
 	// Terminal gives the program a terminal of its own for its standard streams, which somebody sits at. No request on the wire has it: a façade does, that
 	// brings the other end.

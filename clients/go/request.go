@@ -38,7 +38,7 @@ type Command struct {
 	Stdin []byte `json:"stdinBase64,omitempty"`
 	// LeaveChildren leaves the children in a kept sandbox running when the command ends.
 	LeaveChildren bool `json:"leaveChildren,omitzero"`
-	// ReadOnly has the program and all that it starts write nowhere but to devices.
+	// ReadOnly has the program and all that it starts write nowhere but to devices, and change no file's mode, owner, times or attributes.
 	ReadOnly bool `json:"readOnly,omitzero"`
 }
 

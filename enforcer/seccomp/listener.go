@@ -1,7 +1,9 @@
 package seccomp
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 )
 
@@ -54,32 +56,22 @@ func (f Filter) Observing(arch string) (Filter, error) {
 	if f.Listener != "" { // whoever lets all go on must not be asked about what is refused
 		return Filter{}, fmt.Errorf("%s: seccomp: the filter has a listener already", f.Profile)
 	}
-	// The compiler begins every program so: what stands behind has the number loaded, and jumps forward only.
-	head := Program{{Code: opLoad, K: dataArch}, {Code: opIfEqual, K: AuditArch(arch), JT: 1}, {Code: opReturn, K: uint32(KillProcess)}, {Code: opLoad, K: dataNumber}}
-	if len(f.Program) <= len(head) || f.Program[0] != head[0] || f.Program[1] != head[1] || f.Program[2] != head[2] || f.Program[3] != head[3] {
-		return Filter{}, fmt.Errorf("%s: seccomp: only a compiled profile can be observed", f.Profile)
-	}
-	program := append(Program{}, head...)
-	for i, name := range gateCalls {
+	var calls []uint32
+	for _, name := range gateCalls {
 		nr, ok := Number(arch, name)
 		if !ok {
 			return Filter{}, fmt.Errorf("seccomp: no call %s on %s", name, arch)
 		}
-		test := Instruction{Code: opIfEqual, K: uint32(nr), JT: uint8(len(gateCalls) - i - 1)}
-		if i == len(gateCalls)-1 {
-			test.JF = 1
-		}
-		program = append(program, test)
+		calls = append(calls, uint32(nr))
 	}
-	program = append(program, Instruction{Code: opReturn, K: uint32(Allow)})
-	program = append(program, f.Program[len(head):].returning(func(a Action) Action {
+	program, err := f.Program.returning(func(a Action) Action {
 		if a.permits() {
 			return notify
 		}
 		return a
-	})...)
-	if len(program) > maxInstructions {
-		return Filter{}, fmt.Errorf("%s: %w", f.Profile, ErrTooLong)
+	}).answering(arch, calls, Allow)
+	if err != nil {
+		return Filter{}, fmt.Errorf("%s: %w", f.Profile, err)
 	}
 	f.Listener, f.Program = ListenerObserve, program
 	return f, nil
@@ -87,6 +79,28 @@ func (f Filter) Observing(arch string) (Filter, error) {
 
 // GateCalls are the calls that every profile must allow, and that an observing filter doesn't tell of.
 func GateCalls() []string { return gateCalls[:] }
+
+// answering is the program that answers some calls of the native architecture before it looks at anything else.
+func (p Program) answering(arch string, calls []uint32, answer Action) (Program, error) {
+	// The compiler begins every program so: what stands behind has the number loaded, and jumps forward only.
+	program := Program{{Code: opLoad, K: dataArch}, {Code: opIfEqual, K: AuditArch(arch), JT: 1}, {Code: opReturn, K: uint32(KillProcess)}, {Code: opLoad, K: dataNumber}}
+	begin := len(program)
+	if len(p) <= begin || !slices.Equal(p[:begin], program) {
+		return nil, errors.New("seccomp: only a compiled profile can be changed")
+	}
+	for i, nr := range calls {
+		test := Instruction{Code: opIfEqual, K: nr, JT: uint8(len(calls) - i - 1)}
+		if i == len(calls)-1 {
+			test.JF = 1
+		}
+		program = append(program, test)
+	}
+	program = append(program, Instruction{Code: opReturn, K: uint32(answer)})
+	if program = append(program, p[begin:]...); len(program) > maxInstructions {
+		return nil, ErrTooLong
+	}
+	return program, nil
+}
 
 // returning is the program with other answers. The compiler's answers are all constants.
 func (p Program) returning(other func(Action) Action) Program {

@@ -259,6 +259,9 @@ func TestFilesAsSomebody(t *testing.T) {
 		if got := b.call("POST", at+"/directories", `{"`+mode+`":{"mode":755}}`); got.status != status {
 			t.Errorf("%s: %d %s", mode, got.status, got.body)
 		}
+		if got := b.call("POST", at+"/files/permissions", `{"f":{"mode":600}}`); got.status != status {
+			t.Errorf("%s: %d %s", mode, got.status, got.body)
+		}
 		b.call("DELETE", at, "")
 		b.call("GET", at+"/files/download?path=f", "").refused(404)
 	}
