@@ -36,6 +36,8 @@ const (
 	inputBound = 10 * time.Second
 	// heartbeat is how often a client is asked whether it is there, and how long it may take to say so.
 	heartbeat = 30 * time.Second
+	// leaveBound is how long a client that has to go may take what is being written to it.
+	leaveBound = time.Second
 )
 
 // clientFrame is what a client says in text.
@@ -174,17 +176,20 @@ type sitting struct {
 
 // serve carries both ways until the shell ends, the client goes, or it has to.
 func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, since int64) {
+	// The library closes a connection when a context ends that it reads or writes by: what is still to be said goes before.
+	writing, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+	defer giveUp()
+	context.AfterFunc(ctx, func() { time.AfterFunc(leaveBound, giveUp) })
 	missed, from := s.terminal.replay.follow(since)
 	if len(missed) > 0 {
 		frame := append(binary.BigEndian.AppendUint64([]byte{frameReplay}, uint64(from)), missed...)
-		if s.send(ctx, websocket.MessageBinary, frame) != nil {
+		if s.send(writing, websocket.MessageBinary, frame) != nil {
 			return
 		}
 	}
-	if tell(ctx, s.conn, serverFrame{Type: "connected", SessionID: s.terminal.id, Mode: s.mode}) != nil {
+	if tell(writing, s.conn, serverFrame{Type: "connected", SessionID: s.terminal.id, Mode: s.mode}) != nil {
 		return
 	}
-	// The library closes the connection when a read's context ends: what is still to be said goes before.
 	reading, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	ended := make(chan struct{})
@@ -193,16 +198,16 @@ func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, sinc
 		s.read(reading)
 		evict(nil)
 	})
-	s.facade.running.Go(func() { s.ask(ctx, evict) })
+	s.facade.running.Go(func() { s.ask(ctx, writing, evict) })
 	context.AfterFunc(ctx, s.terminal.replay.wake)
-	whole := s.show(ctx)
+	whole := s.show(ctx, writing)
 	s.terminal.mu.Lock()
 	s.me.leaving = true
 	code := s.terminal.how.code
 	s.terminal.mu.Unlock()
 	switch cause := context.Cause(ctx); {
 	case whole:
-		_ = tell(ctx, s.conn, serverFrame{Type: "exit", ExitCode: &code})
+		_ = tell(writing, s.conn, serverFrame{Type: "exit", ExitCode: &code})
 		_ = s.conn.Close(websocket.StatusNormalClosure, "process exited")
 	case errors.Is(cause, errTakenOver):
 		_ = s.conn.Close(closeTakenOver, "TAKEN_OVER")
@@ -215,7 +220,7 @@ func (s *sitting) serve(ctx context.Context, evict context.CancelCauseFunc, sinc
 }
 
 // show sends what the terminal shows, at the client's pace, and says whether that was all of it: the shell has ended.
-func (s *sitting) show(ctx context.Context) bool {
+func (s *sitting) show(ctx, writing context.Context) bool {
 	buffer := make([]byte, 1+32<<10)
 	for ctx.Err() == nil {
 		piece, errors := s.terminal.replay.next(buffer[1:], func() bool {
@@ -232,7 +237,7 @@ func (s *sitting) show(ctx context.Context) bool {
 		if buffer[0] = frameOutput; errors {
 			buffer[0] = frameErrors
 		}
-		if s.send(ctx, websocket.MessageBinary, buffer[:1+len(piece)]) != nil {
+		if s.send(writing, websocket.MessageBinary, buffer[:1+len(piece)]) != nil {
 			return false
 		}
 	}
@@ -258,7 +263,7 @@ func tell(ctx context.Context, conn *websocket.Conn, frame serverFrame) error {
 }
 
 // ask asks again and again whether the client is there.
-func (s *sitting) ask(ctx context.Context, evict context.CancelCauseFunc) {
+func (s *sitting) ask(ctx, writing context.Context, evict context.CancelCauseFunc) {
 	ticker := time.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
@@ -267,7 +272,7 @@ func (s *sitting) ask(ctx context.Context, evict context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
-		bounded, cancel := context.WithTimeout(ctx, heartbeat)
+		bounded, cancel := context.WithTimeout(writing, heartbeat)
 		err := s.conn.Ping(bounded)
 		cancel()
 		if err != nil {
