@@ -233,3 +233,32 @@ func TestUnsignedLogIsSignedFromNowOn(t *testing.T) {
 		t.Errorf("the last record is no checkpoint: %s, %v", all[len(all)-1], err)
 	}
 }
+
+// TestTheTimeOfACheckpointIsSigned: of the last record, which nothing follows, nothing can be changed either.
+func TestTheTimeOfACheckpointIsSigned(t *testing.T) {
+	dir := t.TempDir()
+	key, _ := signedLog(t, dir, 1, Record{Type: TypeStart}, Record{Type: TypeStop})
+	files, err := listFiles(dir)
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	all := lines(t, dir)
+	last, err := parseLine(all[len(all)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := encodeRecord(Record{Type: TypeCheckpoint, Checkpoint: last.Checkpoint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := append(bytes.Join(all[:len(all)-1], []byte("\n")), '\n')
+	for at, good := range map[time.Time]bool{last.Time: true, last.Time.Add(time.Hour): false} {
+		line, _ := appendLine(nil, last.Sequence, at, last.Prev, members)
+		if err := os.WriteFile(files[0].path, append(bytes.Clone(forged), line...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if report, err := (Verification{Key: key}).Verify(dir); err != nil || report.OK() != good {
+			t.Errorf("at %s: %+v, %v", at, report, err)
+		}
+	}
+}
