@@ -105,6 +105,7 @@ runner: {image: "testbed.local/runner:1", pullPolicy: Never}
 app: {image: "testbed.local/agent:1", pullPolicy: Never, command: [sleep, infinity]}
 # What this node lacks: claims.
 audit: {existingClaim: ""}
+policy: {settings: {network: {targets: [{target: "10.0.0.0/8", ports: [8080]}]}}}
 VALUES
 pod() { # VALUES: the chart's pod, without a controller or a scheduler
 	kubectl create namespace sandboxd-test --dry-run=client -o yaml | kubectl apply -f - >/dev/null
@@ -144,7 +145,32 @@ shared() { check 'its user, and nothing else' says 'uid=65533 gid=65533 groups=6
 row() { # CONTROL EVIDENCE: a verdict has it
 	app exec --socket "$socket" --explain -- /bin/true 2>&1 | grep -E "^$1 .* yes +$2\$"
 }
+# The node serves on the pods' bridge. A sandbox comes there if its request says so and policy allows that, and to no other port of it.
+outlet() {
+	local node server status=1
+	node=$(ip -4 -o addr show "${TESTBED_BRIDGE:-sbxtb0}" | grep -o 'inet [0-9.]*' | cut -d' ' -f2)
+	python3 - "$node" <<-'SERVER' &
+		import socketserver, sys, threading
+		class World(socketserver.BaseRequestHandler):
+		    def handle(self):
+		        self.request.sendall(b"the-world\n")
+		socketserver.TCPServer.allow_reuse_address = True
+		for port in (8080, 8081):
+		    threading.Thread(target=socketserver.ThreadingTCPServer((sys.argv[1], port), World).serve_forever).start()
+	SERVER
+	server=$!
+	asks() { app exec --socket "$socket" "${@:2}" -- /bin/sh -c "(sleep 1) | nc $1"; } # "ADDRESS PORT" FLAG...
+	within 20 says the-world kube exec it -c app -- /bin/sh -c "(sleep 1) | nc $node 8081" &&
+		within 20 says the-world asks "$node 8080" --network-allow "$node/32:8080" &&
+		! says the-world asks "$node 8081" --network-allow "$node/32:8080" >/dev/null &&
+		! says the-world asks "$node 8080" >/dev/null &&
+		says passes app exec --socket "$socket" --explain --network-allow "$node/32:8081" -- /bin/true &&
+		status=0
+	kill "$server"
+	return "$status"
+}
 own() {
+	check 'what a request and policy let out, and nothing else' outlet
 	check 'a user of its own' says '(sandbox)' app exec --socket "$socket" -- /bin/id
 	check 'namespaces of its own, read from the kernel' row namespaces.net kernel
 	check 'descriptors, read from the kernel' row fd.0 kernel
