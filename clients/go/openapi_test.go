@@ -39,7 +39,7 @@ func TestSchemas(t *testing.T) {
 		"Proof": reflect.TypeFor[Proof](), "Event": reflect.TypeFor[Event](), "DecideReply": reflect.TypeFor[DecideReply](), "Status": reflect.TypeFor[Status](),
 		"PolicyStatus": reflect.TypeFor[PolicyStatus](), "HostStatus": reflect.TypeFor[HostStatus](), "Mechanism": reflect.TypeFor[Mechanism](),
 		"RequestStatus": reflect.TypeFor[RequestStatus](), "SandboxesStatus": reflect.TypeFor[SandboxesStatus](), "InterpretersStatus": reflect.TypeFor[InterpretersStatus](),
-		"AuditStatus": reflect.TypeFor[AuditStatus](), "Sandbox": reflect.TypeFor[Sandbox](), "FileInfo": reflect.TypeFor[FileInfo](), "FileReply": reflect.TypeFor[FileReply](),
+		"AuditStatus": reflect.TypeFor[AuditStatus](), "LauncherStatus": reflect.TypeFor[LauncherStatus](), "ProofsStatus": reflect.TypeFor[ProofsStatus](), "Sandbox": reflect.TypeFor[Sandbox](), "FileInfo": reflect.TypeFor[FileInfo](), "FileReply": reflect.TypeFor[FileReply](),
 		"Error": reflect.TypeFor[Error](), "VerifyReply": reflect.TypeFor[VerifyReply](), "SandboxProof": reflect.TypeFor[SandboxProof](), "ExecProof": reflect.TypeFor[ExecProof](),
 		"PlanProof": reflect.TypeFor[PlanProof](), "NetworkReply": reflect.TypeFor[NetworkReply](), "NetworkRevision": reflect.TypeFor[NetworkRevision](),
 		"SecurityContext": reflect.TypeFor[policy.SecurityContext](), "NetworkSpec": reflect.TypeFor[policy.NetworkSpec](), "Limits": reflect.TypeFor[policy.Limits](),

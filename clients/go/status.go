@@ -21,6 +21,28 @@ type Status struct {
 	Sandboxes     SandboxesStatus    `json:"sandboxes"`
 	Interpreters  InterpretersStatus `json:"interpreters"`
 	Audit         AuditStatus        `json:"audit"`
+	// Launcher is there where one connects.
+	Launcher *LauncherStatus `json:"launcher,omitempty"`
+	Proofs   ProofsStatus    `json:"proofs"`
+}
+
+// LauncherStatus is the launcher that somebody else starts.
+type LauncherStatus struct {
+	Connected bool `json:"connected"`
+	// Sandbox is the one that it is in, empty while it isn't connected.
+	Sandbox string `json:"sandbox,omitempty"`
+	// Socket is where it is waited for, UID whose process it must be.
+	Socket string `json:"socket"`
+	UID    int    `json:"uid"`
+}
+
+// ProofsStatus counts proofs by forbidden acts of the plans that are in use.
+type ProofsStatus struct {
+	Plans  int `json:"plans"`
+	Held   int `json:"held"`
+	Failed int `json:"failed"`
+	// OldestAt is when the oldest of those that hold was made.
+	OldestAt time.Time `json:"oldestAt,omitzero"`
 }
 
 // PolicyStatus is the bundle in force. Stale: the directory has another, which could not be activated, for the reason in Error.
@@ -79,6 +101,12 @@ type AuditStatus struct {
 	Directory string `json:"directory"`
 	Sequence  int64  `json:"sequence"`
 	Error     string `json:"error,omitempty"`
+	// Anchored is the record of the last signed checkpoint, 0 before the first, AnchoredAt its time. PublicKey is what checkpoints are verified by. Copied says
+	// that each line goes to another place too.
+	Anchored   int64     `json:"anchored"`
+	AnchoredAt time.Time `json:"anchoredAt,omitzero"`
+	PublicKey  string    `json:"publicKey"`
+	Copied     bool      `json:"copied"`
 }
 
 // Status asks the daemon how it is.
