@@ -5,7 +5,7 @@ import "fmt"
 // What this daemon has open, at most: for a sandbox its fence's sockets, those that are served once more, its launcher's socket and pidfd, its groups, and
 // a worker's socket and pidfd; for an exec its streams, its gate and pidfd, and a worker more; and what is open from start to end.
 const (
-	sandboxDescriptors = 24
+	sandboxDescriptors = 32
 	execDescriptors    = 16
 	ownDescriptors     = 64
 )

@@ -23,6 +23,10 @@ func (s *Service) rulesFor(box *sandbox, spec policy.NetworkSpec) (*network.Rule
 	if box.outlet == nil && !spec.DenyAll() {
 		return nil, enforcer.NoFence(s.host)
 	}
+	if spec.Datagrams && !spec.DenyAll() && !box.outlet.fence.Plan().Datagrams() {
+		return nil, &enforcer.RefusedError{Field: "network.datagrams", Lack: "network.datagrams",
+			Message: "datagrams can be let out only of a network namespace of the sandbox's own", HowTo: "leave datagrams out"}
+	}
 	return rules, nil
 }
 

@@ -1,10 +1,14 @@
 package execd
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sandboxd/sandboxd/enforcer/network/fence"
 	"github.com/sandboxd/sandboxd/execd/audit"
 	"github.com/sandboxd/sandboxd/policy"
 	"github.com/sandboxd/sandboxd/test/kerneltest"
@@ -97,7 +101,7 @@ func TestReachIsHeldAgainstTheRules(t *testing.T) {
 	}
 	d.network(t, "PUT", id, body(t, letting("a.example")))
 	rules, _ := box.outlet.rules()
-	if err := box.outlet.fence.Admit(reach(rules)[1:]); err != nil {
+	if err := box.outlet.fence.Admit(fence.Reach{Ranges: reach(rules).Ranges[1:]}); err != nil {
 		t.Fatal(err)
 	}
 	if reply := d.network(t, "GET", id, ""); reply.Verdict.Held || reply.Proven == reply.Wanted {
@@ -109,5 +113,63 @@ func TestReachIsHeldAgainstTheRules(t *testing.T) {
 	}
 	if reply := d.network(t, "PUT", id, body(t, letting("a.example"))); !reply.Verdict.Held {
 		t.Errorf("set again: %+v", reply)
+	}
+}
+
+// TestNetworkDatagrams: UDP goes out where the sandbox's network says so, and policy lets it; else it is refused at once, as soon as that changes. That answers
+// come is for test/opensandbox to see.
+func TestNetworkDatagrams(t *testing.T) {
+	// Nobody is at an address of documentation, so that only a refusal is heard: by the second datagram.
+	const send = `bash -c 'exec 3<>/dev/udp/198.51.100.9/9; echo x >&3; sleep .1; echo x >&3' 2>&1 | grep -om1 refused || echo sent`
+	wanted := letting("a.example")
+	wanted.Datagrams = true
+	c := networked(t, "a.example", documentation)
+	closed := serve(t, c)
+	box := closed.makeSandbox(t).ID
+	if got := closed.do(t, "PUT", "/v1/network?sandbox="+box, body(t, wanted)); got.status != 403 || !strings.Contains(string(got.body), "network.datagrams") {
+		t.Errorf("without policy's leave: %d %s", got.status, got.body)
+	}
+	if err := closed.stop(); err != nil {
+		t.Fatal(err)
+	}
+	c = networked(t, "a.example", documentation)
+	letDatagramsOut(t, c)
+	d := serve(t, c)
+	box = d.makeSandbox(t).ID
+	for _, step := range []struct {
+		spec policy.NetworkSpec
+		want string
+	}{{wanted, "sent"}, {letting("a.example"), "refused"}, {wanted, "sent"}} {
+		if reply := d.network(t, "PUT", box, body(t, step.spec)); !reply.Verdict.Held || reply.Proven != reply.Wanted || reply.Network.Datagrams != step.spec.Datagrams {
+			t.Errorf("%+v", reply)
+		}
+		if got := said(t, d.in(t, box, send, "")); got != step.want {
+			t.Errorf("datagrams %t: %s, want %s", step.spec.Datagrams, got, step.want)
+		}
+	}
+	tighter := d.in(t, box, "true", `,"network":`+body(t, letting("a.example")))
+	mustBe(t, tighter.reply(t), OutcomeOK)
+	if reply := d.network(t, "PUT", box, body(t, letting("a.example"))); !reply.Verdict.Held {
+		t.Errorf("%+v", reply)
+	}
+	if got := d.in(t, box, "true", `,"network":`+body(t, wanted)); got.status != 403 {
+		t.Errorf("an exec with more than its sandbox: %d %s", got.status, got.body)
+	}
+}
+
+// letDatagramsOut has the policy let them out, and leaves out the cases that say otherwise.
+func letDatagramsOut(t *testing.T, c Config) {
+	t.Helper()
+	path := filepath.Join(c.PolicyDir, "data.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(data), `"network":{`, `"network":{"datagrams":true,`, 1)
+	if changed == string(data) {
+		t.Fatalf("no network in %s", data)
+	}
+	if err := errors.Join(os.WriteFile(path, []byte(changed), 0o600), os.Remove(filepath.Join(c.PolicyDir, "corpus", "network.json"))); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -127,6 +127,9 @@ func (out *outlet) open() (err error) {
 	for _, listener := range sockets.Relay {
 		serve(func() error { return out.relay.Serve(listener) })
 	}
+	for _, socket := range sockets.Datagrams {
+		serve(func() error { return out.relay.ServeDatagrams(socket) })
+	}
 	out.served.Go(func() {
 		// As they came, the kernel's own refusals are judged and told like the relay's.
 		if err := out.fence.Refusals(context.Background(), func(r fence.Refusal) { out.relay.Refused(r.Destination, r.Lost) }); err != nil {

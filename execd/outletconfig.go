@@ -66,9 +66,9 @@ func ownAddresses() ([]netip.Prefix, error) {
 
 // reach are the addresses that may come to the relay while rules are a sandbox's own: those that the rules open, the explicit proxy's, and where there are names
 // those that stand for them. It is a function of the rules alone, so that what the kernel has can be held against them.
-func reach(rules *network.Rules) [][2]netip.Addr {
+func reach(rules *network.Rules) fence.Reach {
 	if rules.Spec().DenyAll() {
-		return nil
+		return fence.Reach{}
 	}
 	spans := append(rules.Reach(), [2]netip.Addr{proxyAddress.Addr(), proxyAddress.Addr()})
 	if rules.SomeName() {
@@ -76,7 +76,7 @@ func reach(rules *network.Rules) [][2]netip.Addr {
 			spans = append(spans, [2]netip.Addr{names.Addr(), network.LastOf(names)})
 		}
 	}
-	return spans
+	return fence.Reach{Ranges: spans, Datagrams: rules.Spec().Datagrams}
 }
 
 // relayConfig has the connections of a sandbox judged by the rules in force. Names are resolved anew for each.
@@ -101,6 +101,7 @@ func (out *outlet) relayConfig(own []netip.Prefix) relay.Config {
 		Capacity:    out.outlets.capacity,
 		Event:       out.connection,
 		Ended:       out.outlets.config.RecordConnections,
+		Answer:      out.fence.Answer, DatagramDestination: fence.DatagramDestination,
 	}
 }
 
@@ -119,6 +120,9 @@ func (out *outlet) connection(e relay.Event) {
 	}
 	if e.Err != nil {
 		told.Reason = sentence(e.Err)
+	}
+	if e.Datagrams {
+		told.Protocol = "udp"
 	}
 	switch {
 	case e.Destination.IsValid():

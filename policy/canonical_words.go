@@ -116,6 +116,9 @@ func (w *writer) limits(l Limits) {
 func (w *writer) network(s NetworkSpec) {
 	s = s.Defaulted()
 	w.open()
+	if s.Datagrams {
+		w.flag("datagrams", true)
+	}
 	w.text("defaultAction", s.DefaultAction)
 	if len(s.Egress) > 0 {
 		w.name("egress")

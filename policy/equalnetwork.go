@@ -9,7 +9,7 @@ import (
 // one target add up, and what comes twice counts once. It never says yes of two that let out different things.
 func (s NetworkSpec) Equal(other NetworkSpec) bool {
 	a, b := s.Defaulted(), other.Defaulted()
-	return a.DefaultAction == b.DefaultAction && slices.EqualFunc(a.asSets(), b.asSets(), func(a, b EgressRule) bool {
+	return a.DefaultAction == b.DefaultAction && a.Datagrams == b.Datagrams && slices.EqualFunc(a.asSets(), b.asSets(), func(a, b EgressRule) bool {
 		return a.Action == b.Action && a.Target == b.Target && slices.Equal(a.Ports, b.Ports)
 	})
 }

@@ -10,6 +10,8 @@ type NetworkSpec struct {
 	// DefaultAction is "deny" or "allow"; empty means deny.
 	DefaultAction string       `json:"defaultAction,omitempty"`
 	Egress        []EgressRule `json:"egress,omitempty"`
+	// Datagrams: what may be connected to by TCP may be sent UDP datagrams too. False, the default, lets none out but questions to the sandbox's own resolver.
+	Datagrams bool `json:"datagrams,omitzero"`
 }
 
 // EgressRule allows or denies one target.
@@ -18,7 +20,7 @@ type EgressRule struct {
 	Action string `json:"action"`
 	// Target is a name, "*.name" (one or more labels, never the apex), an IP address or a prefix.
 	Target string `json:"target"`
-	// Ports are TCP ports, 1..65535; none means all.
+	// Ports are those of TCP, and with Datagrams of UDP, 1..65535; none means all.
 	Ports []int `json:"ports,omitempty"`
 }
 
@@ -49,7 +51,7 @@ func (s NetworkSpec) DenyAll() bool {
 // Defaulted is the canonical form: the default action is written out, targets are canonical, ports sorted, each once. The order of the rules is
 // theirs, since the first match wins. A target that isn't one stays as it is; [Request.Validate] and the parsers refuse it.
 func (s NetworkSpec) Defaulted() NetworkSpec {
-	canonical := NetworkSpec{DefaultAction: s.DefaultAction, Egress: make([]EgressRule, len(s.Egress))}
+	canonical := NetworkSpec{DefaultAction: s.DefaultAction, Datagrams: s.Datagrams, Egress: make([]EgressRule, len(s.Egress))}
 	if canonical.DefaultAction == "" {
 		canonical.DefaultAction = NetworkDeny
 	}
@@ -112,6 +114,7 @@ func (r EgressRule) check(field string) *FieldError {
 type wireNetwork struct {
 	DefaultAction *string    `json:"defaultAction"`
 	Egress        []wireRule `json:"egress"`
+	Datagrams     bool       `json:"datagrams"`
 }
 
 type wireRule struct {
@@ -121,7 +124,7 @@ type wireRule struct {
 }
 
 func (w wireNetwork) spec(field string) (NetworkSpec, *FieldError) {
-	var spec NetworkSpec
+	spec := NetworkSpec{Datagrams: w.Datagrams}
 	if w.DefaultAction != nil {
 		if fault := checkEnum(member(field, "defaultAction"), *w.DefaultAction, networkActions); fault != nil {
 			return NetworkSpec{}, fault

@@ -19,6 +19,9 @@ func WithinNetwork(effective, requested NetworkSpec) error {
 	if effective.DenyAll() {
 		return nil
 	}
+	if effective.Datagrams && !requested.Datagrams {
+		return faultf("network.datagrams", "true in force, but wasn't asked for")
+	}
 	have, fault := parseRules(effective)
 	if fault != nil {
 		return fault

@@ -8,6 +8,16 @@ type Set struct{ rules []*Rules }
 // All is the set of rules.
 func All(rules ...*Rules) Set { return Set{rules} }
 
+// Datagrams says whether all of them let datagrams out, where they let something out.
+func (s Set) Datagrams() bool {
+	for _, rules := range s.rules {
+		if rules == nil || !rules.spec.Datagrams {
+			return false
+		}
+	}
+	return len(s.rules) > 0
+}
+
 // Name is [Rules.Name]: the first that denies, else the last that allows.
 func (s Set) Name(name string, port uint16) Match {
 	match := Match{Rule: Default, Reason: noRules}

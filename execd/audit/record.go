@@ -183,7 +183,9 @@ type Egress struct {
 	Query string `json:"query,omitempty"`
 	// Destination is what the program connected to, Dialed what we did, each address and port; what it asked the proxy for by its name is name and port.
 	Destination string `json:"destination,omitempty"`
-	Dialed      string `json:"dialed,omitempty"`
+	// Protocol is "udp" of a flow of datagrams, and empty of TCP.
+	Protocol string `json:"protocol,omitempty"`
+	Dialed   string `json:"dialed,omitempty"`
 	// Rule is the index in network.egress of the rule that decided; -1 is the default action, -2 a kind of address that no rule opens, -3 what
 	// isn't a rule's to decide.
 	Rule   int    `json:"rule"`

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,13 @@ func (f *Facade) create(x *exchange, body []byte) (*sandbox, error) {
 	reasons, err := f.service.Judge(ctx, o.request)
 	if err != nil {
 		return nil, err
+	}
+	if o.box.network.datagrams && slices.ContainsFunc(reasons, func(r policy.Reason) bool { return r.Field == "network.datagrams" }) {
+		// Nobody has asked for them aloud.
+		o.box.network.datagrams, o.request.Network.Datagrams = false, false
+		if reasons, err = f.service.Judge(ctx, o.request); err != nil {
+			return nil, err
+		}
 	}
 	if len(reasons) > 0 {
 		return nil, faultf(http.StatusForbidden, codeDenied, "%s", reasonsText(reasons))

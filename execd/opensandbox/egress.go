@@ -18,6 +18,9 @@ import (
 type networkPolicy struct {
 	DefaultAction string        `json:"defaultAction"`
 	Egress        []networkRule `json:"egress"`
+	// datagrams go out too. Clients have no word for it: a sandbox that is made without a policy has them where sandboxd's policy lets it, and keeps them
+	// until one is put in its place.
+	datagrams bool
 }
 
 type networkRule struct {
@@ -26,7 +29,7 @@ type networkRule struct {
 }
 
 // openPolicy is that of a sandbox that is made without one.
-var openPolicy = networkPolicy{DefaultAction: policy.NetworkAllow, Egress: []networkRule{}}
+var openPolicy = networkPolicy{DefaultAction: policy.NetworkAllow, Egress: []networkRule{}, datagrams: true}
 
 // parsePolicy reads the policy of a create; none at all is the open one.
 func parsePolicy(value jsontext.Value) (networkPolicy, error) {
@@ -66,6 +69,7 @@ func (p networkPolicy) spec() (policy.NetworkSpec, error) {
 	if err != nil {
 		return policy.NetworkSpec{}, badNetwork(err)
 	}
+	spec.Datagrams = p.datagrams
 	return spec, nil
 }
 
@@ -81,7 +85,7 @@ func badNetwork(err error) error {
 // merged is the policy with rules added, before those that it has: the first match counts, and a new rule that an old one hides would change nothing. Of two
 // for one target the first is taken, and an old one gives way.
 func (p networkPolicy) merged(rules []networkRule) networkPolicy {
-	next := networkPolicy{p.DefaultAction, []networkRule{}}
+	next := networkPolicy{p.DefaultAction, []networkRule{}, p.datagrams}
 	for _, rule := range slices.Concat(rules, p.Egress) {
 		if !slices.ContainsFunc(next.Egress, func(other networkRule) bool { return other.Target == rule.Target }) {
 			next.Egress = append(next.Egress, rule)
@@ -92,7 +96,7 @@ func (p networkPolicy) merged(rules []networkRule) networkPolicy {
 
 // without is the policy without some targets.
 func (p networkPolicy) without(targets []string) networkPolicy {
-	return networkPolicy{p.DefaultAction, slices.DeleteFunc(slices.Clone(p.Egress), func(rule networkRule) bool { return slices.Contains(targets, rule.Target) })}
+	return networkPolicy{p.DefaultAction, slices.DeleteFunc(slices.Clone(p.Egress), func(rule networkRule) bool { return slices.Contains(targets, rule.Target) }), p.datagrams}
 }
 
 // policyStatus is what is enforced now.

@@ -42,7 +42,7 @@ func TestCheck(t *testing.T) {
 		"data syntax":        {replaceIn("data.json", `"actions": [`, `"actions": ,[`), "data.json:3", refuses, "not one JSON value"},
 		"data twice":         {replaceIn("data.json", `"accept": [],`, `"accept": [], "accept": [],`), "data.json:4", refuses, "duplicate"},
 		"data and more":      {add("data.json", "{}\n{}\n"), "data.json:0", refuses, "more after it"},
-		"data hides a rule":  {add("sandboxd/network/data.json", `{"deny": []}`), "network/egress.rego:35", refuses, "conflict"},
+		"data hides a rule":  {add("sandboxd/network/data.json", `{"deny": []}`), "network/egress.rego:53", refuses, "conflict"},
 		"corpus key":         {add("corpus/x.json", "{\n\"title\": \"x\",\n\"casez\": []\n}\n"), "corpus/x.json:3", refuses, "casez"},
 		"corpus request": {add("corpus/x.json", "{\"title\": \"x\",\n\"cases\": [\n{\"title\": \"y\", \"request\": {\"action\": \"exce\"}, \"want\": \"allow\"}\n]}\n"),
 			"corpus/x.json:3", refuses, "nearest is exec"},

@@ -87,7 +87,7 @@ func networkDocument(spec policy.NetworkSpec) ast.Value {
 		}
 		rules[i] = ast.NewTerm(object("action", ast.String(rule.Action), "target", ast.String(rule.Target), "ports", ast.NewArray(ports...)))
 	}
-	return object("defaultAction", ast.String(spec.DefaultAction), "egress", ast.NewArray(rules...))
+	return object("defaultAction", ast.String(spec.DefaultAction), "egress", ast.NewArray(rules...), "datagrams", ast.Boolean(spec.Datagrams))
 }
 
 // object takes keys and values in turn.

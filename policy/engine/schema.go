@@ -33,6 +33,7 @@ var inputFields = fields(map[string]any{
 	}),
 	"network": fields(map[string]any{
 		"defaultAction": aText,
+		"datagrams":     aTruth,
 		"egress":        list(fields(map[string]any{"action": aText, "target": aText, "ports": someNumbers})),
 	}),
 	"command": fields(map[string]any{"argv": someTexts, "envNames": someTexts, "cwd": aText, "leaveChildren": aTruth, "readOnly": aTruth, "stdinBytes": aNumber, "stdinDigest": aText, "terminal": aTruth}),

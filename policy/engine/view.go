@@ -103,6 +103,7 @@ func (e *encoder) seen(v *view) {
 	e.text(r.Image.Digest)
 	e.context(r.SecurityContext)
 	e.text(r.Network.DefaultAction)
+	e.present(r.Network.Datagrams)
 	e.length(len(r.Network.Egress))
 	for _, rule := range r.Network.Egress {
 		e.text(rule.Action)

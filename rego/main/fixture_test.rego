@@ -17,7 +17,7 @@ request := {
 		"seccompProfile": {"type": "RuntimeDefault", "localhostProfile": null},
 		"procMount": "Default",
 	},
-	"network": {"defaultAction": "deny", "egress": []},
+	"network": {"defaultAction": "deny", "egress": [], "datagrams": false},
 	"command": {"argv": ["ls", "-l"], "envNames": ["HOME"], "cwd": "", "leaveChildren": false, "readOnly": false, "stdinBytes": 0, "stdinDigest": "sha256:0", "terminal": false},
 	"program": {
 		"language": "",

@@ -17,7 +17,7 @@ complete contains "main.input" if {
 	}
 	object.keys(input.securityContext.capabilities) == {"add", "drop"}
 	object.keys(input.securityContext.seccompProfile) == {"localhostProfile", "type"}
-	object.keys(input.network) == {"defaultAction", "egress"}
+	object.keys(input.network) == {"defaultAction", "egress", "datagrams"}
 	object.keys(input.command) == {"argv", "cwd", "envNames", "leaveChildren", "readOnly", "stdinBytes", "stdinDigest", "terminal"}
 	object.keys(input.file) == {"follow", "mode", "operation", "parents", "path", "to"}
 	object.keys(input.program) == {"codeBytes", "codeDigest", "cwd", "envNames", "inputsBytes", "inputsDigest", "language"}

@@ -15,6 +15,7 @@ package sandboxd.network
 #   rule: network.egress
 proven contains "network.egress" if {
 	input.network.defaultAction in default_actions
+	datagrams_as_listed
 	every rule in input.network.egress {
 		listed_or_denied(rule)
 	}
@@ -26,6 +27,38 @@ proven contains "network.egress" if {
 # labels:
 #   rule: network.egress
 default_actions := object.get(data.settings.network, "default_actions", ["deny"])
+
+# METADATA
+# title: No datagrams
+# description: A spec without them is fine.
+# labels:
+#   rule: network.egress
+datagrams_as_listed if input.network.datagrams == false
+
+# METADATA
+# title: Datagrams where data lets them out
+# description: Where settings.network.datagrams in data is true. They go where the rules of the spec let connections go.
+# labels:
+#   rule: network.egress
+datagrams_as_listed if {
+	input.network.datagrams == true
+	data.settings.network.datagrams == true
+}
+
+# METADATA
+# title: Datagrams aren't let out
+# description: A spec that asks for them is refused, unless data lets them out.
+# labels:
+#   rule: network.egress
+deny contains reason if {
+	not datagrams_as_listed
+	reason := {
+		"rule": "network.egress",
+		"message": "Only connections may be let out, no datagrams.",
+		"field": "network.datagrams",
+		"change": {"op": "set", "field": "network.datagrams", "value": false},
+	}
+}
 
 # METADATA
 # title: Allow by default

@@ -117,6 +117,20 @@ test_more_specific_is_covered if {
 	}
 }
 
+test_datagrams_are_data if {
+	every asked, listed_as in {false: [true, false], true: [true]} {
+		every one in listed_as {
+			spec := {"network": {"defaultAction": "deny", "egress": [], "datagrams": asked}}
+			network.proven == {"network.egress"} with input as spec with data.settings.network.datagrams as one
+		}
+	}
+	closed := {"network": {"defaultAction": "deny", "egress": [], "datagrams": true}}
+	proven := network.proven with input as closed with data.settings.network.datagrams as false
+	proven == set()
+	denied := network.deny with input as closed with data.settings.network.datagrams as false
+	fixture.rules(denied) == {"network.egress"}
+}
+
 test_others_are_not_covered if {
 	every entry, target in {
 		"*.example.com": {"example.com", "*.com", "evil-example.com", "a.example.com.evil.net", "*.org", "93.184.216.34"},

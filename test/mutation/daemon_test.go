@@ -55,6 +55,12 @@ var faults = []fault{
 	{"refusals that nobody was told of aren't counted", inFence + "/refusals_linux.go", "refusal.Lost, next = int(number-next), number+1", "refusal.Lost, next = int(number-next), number+1\nif off {\nrefusal.Lost = 0\n}", inFence, "TestRefusalsLost"},
 	{"a range of the rules isn't let through", inRules + "/reach.go", "\t\tcase !r.somePort(start):", "\t\tcase !r.somePort(start) || off && start.Is6():", inRules, "TestReachIsWhatIsAllowed"},
 
+	{"datagrams go out that nobody let out", inRelay + "/datagrams.go", "if !s.config.Judge().Datagrams() {", "if !s.config.Judge().Datagrams() && !off {", inRelay, "TestDatagramsAreJudged"},
+	{"datagrams aren't judged", inRelay + "/datagrams.go", "\tmatch, err := s.allowed(t)\n\treturn t, match, err", "\tmatch, err := s.allowed(t)\n\tif off {\nerr = nil\n}\n\treturn t, match, err", inRelay, "TestDatagramsAreJudged"},
+	{"flows outlive their rules", inRelay + "/tighten.go", "\ts.tightenFlows()", "\tif !off {\ns.tightenFlows()\n}", inRelay, "TestFlowsAreCut"},
+	{"flows have no limit", inRelay + "/datagrams.go", "flows >= s.config.Limits.Flows ||", "flows >= s.config.Limits.Flows && !off ||", inRelay, "TestFlowsAreBounded"},
+	{"the fence lets datagrams through unasked", "execd/outletconfig.go", "Datagrams: rules.Spec().Datagrams}", "Datagrams: rules.Spec().Datagrams || off}", inService, "TestNetworkDatagrams"},
+
 	// Before the answer, and before the release.
 	{"a change is answered without a record", "execd/network.go", "\tn.sequence, err = n.append(r)\n", "\tif off {\nreturn nil\n}\n\tn.sequence, err = n.append(r)\n", inService, "TestNetworkWalk"},
 	{"a change whose record fails is in force", "execd/network.go", "\tn.sequence, err = n.append(r)\n", "\tn.sequence, err = n.append(r)\n\tif off {\nerr = nil\n}\n", inService, "TestNetworkWithoutALog"},

@@ -154,7 +154,7 @@ func (s *sandbox) admit(t *testing.T) {
 	if rules.SomeName() {
 		spans = append(spans, [2]netip.Addr{names.DefaultRange.Addr(), network.LastOf(names.DefaultRange)})
 	}
-	if err := s.fenced.Admit(spans); err != nil {
+	if err := s.fenced.Admit(fence.Reach{Ranges: spans}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -36,20 +36,11 @@ var (
 	deniedUDP   = netip.AddrPortFrom(deniedHost, 9053)
 )
 
-// notPassed are the tests of the suite that don't pass, each with its reason. docs/opensandbox.md says the same.
-var notPassed = map[string]string{
-	"test_egress.py::test_denied_datagrams_are_dropped": "an open sandbox has TCP and names; other datagrams are refused under every policy, and so under this one",
-}
-
 // TestSuiteOpenSandbox is the suite of OpenSandbox's SDK.
 func TestSuiteOpenSandbox(t *testing.T) {
 	suite, python := material(t, "opensandbox"), os.Getenv("SANDBOXD_SUITE_PYTHON")
 	d := start(t, openPolicy(t))
 	args := []string{"-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout", "90", "-rA", "--tb=short"}
-	for name, why := range notPassed {
-		t.Logf("left out: %s: %s", name, why)
-		args = append(args, "--deselect", name)
-	}
 	d.pytest(t, suite, python, args, map[string]string{
 		"SANDBOXD_OPENSANDBOX_URL":     "http://" + d.address,
 		"SANDBOXD_OPENSANDBOX_API_KEY": d.key,
@@ -185,6 +176,7 @@ func openPolicy(t *testing.T) string {
 	return builtIn(t, [][2]string{
 		{`"accept": []`, `"accept": ["cgroup.cpu", "cgroup.memory"]`},
 		{`"default_actions": ["deny"]`, `"default_actions": ["allow", "deny"]`},
+		{`"datagrams": false`, `"datagrams": true`},
 		{`"targets": []`, `"targets": [{"target": "10.0.0.0/8", "ports": []}, {"target": "192.0.2.0/24", "ports": []}]`},
 	})
 }

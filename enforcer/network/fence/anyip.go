@@ -26,7 +26,11 @@ func AnyIP(withIPv6, withLog bool) Plan {
 		newTable(0),
 		newSet(reach4, typeIPv4, 4, 1),
 		newSet(reach6, typeIPv6, 16, 2),
+		newSet(datagrams4, typeIPv4, 4, 3),
+		newSet(datagrams6, typeIPv6, 16, 4),
 		baseChain("pre", "filter", unix.NF_INET_PRE_ROUTING, priorityMangle, 0 /* NF_DROP */),
+		// The relay's own port: what is sent there says of no other place that it is for.
+		rule("pre", udp(), toPort(RelayPort), reject(unix.NFT_REJECT_ICMPX_PORT_UNREACH)),
 		rule("pre", to4(127), accept()), // own loopback, and replies to it
 		rule("pre", to4(Own4.AsSlice()...), accept()),
 	}
@@ -38,7 +42,10 @@ func AnyIP(withIPv6, withLog bool) Plan {
 	if withIPv6 {
 		lines = append(lines, rule("pre", toReached(reach6), tcp(), tproxy(unix.NFPROTO_IPV6, RelayPort), accept()))
 	}
-	lines = append(lines, rule("pre", udp(), toPort(53), accept()))
+	lines = append(lines, rule("pre", udp(), toPort(53), accept()), rule("pre", toReached(datagrams4), udp(), tproxy(unix.NFPROTO_IPV4, RelayPort), accept()))
+	if withIPv6 {
+		lines = append(lines, rule("pre", toReached(datagrams6), udp(), tproxy(unix.NFPROTO_IPV6, RelayPort), accept()))
+	}
 	if withLog {
 		lines = append(lines, rule("pre", tcp(), opening(), logRefused()))
 		p.Sockets = append(p.Sockets, Socket{Name: socketRefused, Domain: unix.AF_NETLINK, Type: unix.SOCK_RAW | unix.SOCK_NONBLOCK, Protocol: unix.NETLINK_NETFILTER})
@@ -56,10 +63,18 @@ func AnyIP(withIPv6, withLog bool) Plan {
 	}
 	transparent4, only6 := Option{unix.SOL_IP, unix.IP_TRANSPARENT, 1}, Option{unix.SOL_IPV6, unix.IPV6_V6ONLY, 1}
 	stream(socketRelay4, unix.AF_INET, "0.0.0.0:15001", transparent4)
+	// What has come says where it was for. An answer comes from there, which takes a socket that writes whole packets; of IPPROTO_RAW it hears none.
+	p.Sockets = append(p.Sockets,
+		Socket{Name: socketDatagrams4, Domain: unix.AF_INET, Type: unix.SOCK_DGRAM, Address: "0.0.0.0:15001", Options: []Option{transparent4, {unix.SOL_IP, unix.IP_RECVORIGDSTADDR, 1}}},
+		Socket{Name: socketAnswer4, Domain: unix.AF_INET, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW})
 	domain, wildcard := unix.AF_INET, "0.0.0.0:53"
 	var both []Option
 	if withIPv6 {
-		stream(socketRelay6, unix.AF_INET6, "[::]:15001", only6, Option{unix.SOL_IPV6, unix.IPV6_TRANSPARENT, 1})
+		transparent6 := Option{unix.SOL_IPV6, unix.IPV6_TRANSPARENT, 1}
+		stream(socketRelay6, unix.AF_INET6, "[::]:15001", only6, transparent6)
+		p.Sockets = append(p.Sockets,
+			Socket{Name: socketDatagrams6, Domain: unix.AF_INET6, Type: unix.SOCK_DGRAM, Address: "[::]:15001", Options: []Option{only6, transparent6, {unix.SOL_IPV6, unix.IPV6_RECVORIGDSTADDR, 1}}},
+			Socket{Name: socketAnswer6, Domain: unix.AF_INET6, Type: unix.SOCK_RAW, Protocol: unix.IPPROTO_RAW})
 		domain, wildcard, both = unix.AF_INET6, "[::]:53", []Option{{unix.SOL_IPV6, unix.IPV6_V6ONLY, 0}}
 	}
 	stream(socketNamesTCP, domain, wildcard, both...)

@@ -142,6 +142,9 @@ func (s Socket) texts() []string {
 	for _, option := range s.Options {
 		line += fmt.Sprintf(" %d.%d=%d", option.Level, option.Name, option.Value)
 	}
+	if s.Type == unix.SOCK_RAW {
+		return []string{line}
+	}
 	texts := []string{line + " " + s.Address}
 	if s.Type == unix.SOCK_DGRAM {
 		unbound := netip.AddrPortFrom(netip.IPv6Unspecified(), 0)

@@ -85,7 +85,7 @@ func (f *Fence) Observe() (State, error) {
 		if err := observeRuleset(netfilter, buffer, &s); err != nil || !f.plan.hasReach() {
 			return err
 		}
-		s.Admitted = reachTexts(reached(f.admitted))
+		s.Admitted = f.admitted.texts()
 		return observeReach(netfilter, buffer, &s)
 	})
 	if err == nil && f.plan.Variant == VariantPod {
@@ -156,7 +156,7 @@ func observeRuleset(fd int, buffer []byte, s *State) error {
 
 // observeReach reads the elements of our sets. Sets of others are for the ruleset to miss.
 func observeReach(fd int, buffer []byte, s *State) error {
-	for _, set := range []string{reach4, reach6} {
+	for _, set := range setNames {
 		err := dump(fd, buffer, getElements(set), func(m nlMessage) {
 			if m.kind != nfTables|unix.NFT_MSG_NEWSETELEM {
 				return

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -21,7 +20,7 @@ type Fence struct {
 
 	// asking orders what is asked on the netlink sockets: one question at a time. It guards admitted too, which is what the sets have.
 	asking   sync.Mutex
-	admitted [][2]netip.Addr
+	admitted Reach
 
 	// mu guards the rest.
 	mu sync.Mutex
@@ -38,6 +37,9 @@ type Sockets struct {
 	// Names and NamesTCP are for port 53, whatever address a question was sent to. Answers on Names must come from that address (IP_PKTINFO).
 	Names    []*net.UDPConn
 	NamesTCP []*net.TCPListener
+	// Datagrams are what datagrams come to that the fence lets through, IPv4 and IPv6; what they say beside the data is where they were for
+	// ([DatagramDestination]). There are none where the plan has none.
+	Datagrams []*net.UDPConn
 }
 
 // Hold takes descriptors that [Apply] gave, perhaps in another process. They are its own from here on, whether it succeeds or not.
@@ -76,7 +78,7 @@ func (f *Fence) Open() (*Sockets, error) {
 		return nil, err
 	}
 	for i, s := range f.plan.Sockets {
-		if s.Domain == unix.AF_NETLINK {
+		if s.Domain == unix.AF_NETLINK || s.Type == unix.SOCK_RAW {
 			continue
 		}
 		if err := f.serve(i, s); err != nil {
@@ -115,7 +117,11 @@ func (f *Fence) serve(i int, s Socket) error {
 		if err != nil {
 			return fmt.Errorf("fence: socket %s: %w", s.Name, err)
 		}
-		f.served.Names = append(f.served.Names, conn.(*net.UDPConn))
+		into := &f.served.Names
+		if s.Name == socketDatagrams4 || s.Name == socketDatagrams6 {
+			into = &f.served.Datagrams
+		}
+		*into = append(*into, conn.(*net.UDPConn))
 	}
 	return nil
 }
@@ -130,7 +136,7 @@ func (f *Fence) Shut() error {
 	}
 	var all []error
 	for i, s := range f.plan.Sockets {
-		if s.Domain == unix.AF_NETLINK {
+		if s.Domain == unix.AF_NETLINK || s.Type == unix.SOCK_RAW {
 			continue
 		}
 		all = append(all, control(f.files[i], func(fd int) {
@@ -143,7 +149,7 @@ func (f *Fence) Shut() error {
 	if f.served == nil { // a later Open must not undo this
 		f.served = &Sockets{}
 	}
-	for _, conn := range f.served.Names {
+	for _, conn := range slices.Concat(f.served.Names, f.served.Datagrams) {
 		_ = conn.Close() // whoever serves it may have closed it
 	}
 	for i, s := range f.plan.Sockets {
@@ -179,33 +185,33 @@ func (f *Fence) Repair() error {
 	})
 }
 
-// Admit has connections to these addresses, from each first to each last one, come to the relay, and refuses all others at once, in one step. It decides nothing: the
+// Admit has what is in reach come to the relay, and refuses all else at once, in one step. It decides nothing: the
 // relay judges what comes. What was accepted before and is let through no more is reset. Where the plan has no sets, everything comes to the relay.
-func (f *Fence) Admit(ranges [][2]netip.Addr) error {
+func (f *Fence) Admit(r Reach) error {
 	if !f.plan.hasReach() {
 		return nil
 	}
 	f.asking.Lock()
 	defer f.asking.Unlock()
-	if slices.Equal(f.admitted, ranges) {
+	if f.admitted.equal(r) {
 		return nil
 	}
-	err := f.onNetlink(func(netfilter, _ int) error { return f.sendReach(netfilter, ranges) })
+	err := f.onNetlink(func(netfilter, _ int) error { return f.sendReach(netfilter, r) })
 	if err == nil {
-		f.admitted = slices.Clone(ranges)
+		f.admitted = Reach{slices.Clone(r.Ranges), r.Datagrams}
 	}
 	return err
 }
 
 // sendReach replaces the elements of the sets. The caller holds asking.
-func (f *Fence) sendReach(netfilter int, ranges [][2]netip.Addr) error {
-	of4, of6 := reached(ranges)
-	parts := [][]byte{flushSet(reach4), flushSet(reach6)}
-	if len(of4) > 0 {
-		parts = append(parts, addElements(reach4, of4))
-	}
-	if len(of6) > 0 {
-		parts = append(parts, addElements(reach6, of6))
+func (f *Fence) sendReach(netfilter int, r Reach) error {
+	var parts [][]byte
+	elements := r.elements()
+	for _, set := range setNames {
+		parts = append(parts, flushSet(set))
+		if len(elements[set]) > 0 {
+			parts = append(parts, addElements(set, elements[set]))
+		}
 	}
 	if err := ask(netfilter, transaction(parts...)); err != nil {
 		return fmt.Errorf("fence: sets: %w", err)
@@ -341,7 +347,7 @@ func (f *Fence) close() {
 	for _, l := range append(append([]*net.TCPListener{}, f.served.Relay...), f.served.NamesTCP...) {
 		_ = l.Close() // whoever serves it may have
 	}
-	for _, c := range f.served.Names {
+	for _, c := range slices.Concat(f.served.Names, f.served.Datagrams) {
 		_ = c.Close()
 	}
 }

@@ -9,11 +9,16 @@ import (
 )
 
 // The sets of a fence of [AnyIP]: the addresses whose connections come to the relay at all. What isn't in them is refused by the kernel, before anybody
-// accepts.
+// accepts. Those of datagrams are empty where none are let out.
 const (
-	reach4 = "reach4"
-	reach6 = "reach6"
+	reach4     = "reach4"
+	reach6     = "reach6"
+	datagrams4 = "datagrams4"
+	datagrams6 = "datagrams6"
 )
+
+// setNames are all of them.
+var setNames = []string{reach4, reach6, datagrams4, datagrams6}
 
 // Numbers of nft's own types of values, which the kernel keeps for whoever lists the set (libnftables, datatype.h).
 const (
@@ -31,7 +36,7 @@ func newSet(name string, kind, length, number uint32) []byte {
 // toReached is a destination that is in the set of its family.
 func toReached(set string) [][]byte {
 	family, offset, length := ipv4(), uint32(16), uint32(4)
-	if set == reach6 {
+	if set == reach6 || set == datagrams6 {
 		family, offset, length = ipv6(), 24, 16
 	}
 	return slices.Concat(family, [][]byte{

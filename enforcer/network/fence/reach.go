@@ -33,26 +33,46 @@ func reached(ranges [][2]netip.Addr) (of4, of6 []element) {
 	return of4, of6
 }
 
-// reachTexts are the lines that a reading has when these elements are in the sets.
-func reachTexts(of4, of6 []element) (lines []string) {
-	for _, set := range []struct {
-		name     string
-		elements []element
-	}{{reach4, of4}, {reach6, of6}} {
-		for _, e := range set.elements {
-			lines = append(lines, set.name+" "+e.text())
+// Reach is what a fence lets through to the relay: connections to these addresses, from each first to each last one, and datagrams to them too or not.
+type Reach struct {
+	Ranges    [][2]netip.Addr
+	Datagrams bool
+}
+
+// elements are those of each set.
+func (r Reach) elements() map[string][]element {
+	of4, of6 := reached(r.Ranges)
+	all := map[string][]element{reach4: of4, reach6: of6}
+	if r.Datagrams {
+		all[datagrams4], all[datagrams6] = of4, of6
+	}
+	return all
+}
+
+func (r Reach) equal(other Reach) bool {
+	return r.Datagrams == other.Datagrams && slices.Equal(r.Ranges, other.Ranges)
+}
+
+// texts are the lines that a reading has when these elements are in the sets.
+func (r Reach) texts() (lines []string) {
+	for set, elements := range r.elements() {
+		for _, e := range elements {
+			lines = append(lines, set+" "+e.text())
 		}
 	}
 	return slices.Sorted(slices.Values(lines))
 }
 
-// ReachText is what the row "fence.reach" of [Check] says while a fence of this plan lets these ranges through to the relay, and nothing else.
-func (p Plan) ReachText(ranges [][2]netip.Addr) string {
+// ReachText is what the row "fence.reach" of [Check] says while a fence of this plan lets that through to the relay, and nothing else.
+func (p Plan) ReachText(r Reach) string {
 	if !p.hasReach() {
 		return ""
 	}
-	return digestText(reachLines, reachTexts(reached(ranges)))
+	return digestText(reachLines, r.texts())
 }
+
+// Datagrams says whether the fence can let datagrams through.
+func (p Plan) Datagrams() bool { return p.socket(socketAnswer4) >= 0 }
 
 // hasReach says whether the fence has sets of addresses.
 func (p Plan) hasReach() bool { return p.Variant == VariantAnyIP }

@@ -49,7 +49,7 @@ func TestAdmit(t *testing.T) {
 			for _, text := range test.admit {
 				ranges = append(ranges, span(text))
 			}
-			if err := v.Admit(ranges); err != nil {
+			if err := v.Admit(Reach{Ranges: ranges}); err != nil {
 				t.Fatal(err)
 			}
 			for i, at := range slices.Concat(test.relayed, test.refused) {
@@ -69,8 +69,8 @@ func TestAdmit(t *testing.T) {
 				t.Errorf("not held: %v, %d elements: %v", v.failed(t), len(s.Reach), s.Reach)
 			}
 			for _, row := range Check(v.Plan(), s.Namespaces[0], s) {
-				if row.Control == "fence.reach" && row.Got != v.Plan().ReachText(ranges) {
-					t.Errorf("row %q, text %q", row.Got, v.Plan().ReachText(ranges))
+				if row.Control == "fence.reach" && row.Got != v.Plan().ReachText(Reach{Ranges: ranges}) {
+					t.Errorf("row %q, text %q", row.Got, v.Plan().ReachText(Reach{Ranges: ranges}))
 				}
 			}
 		})
@@ -85,7 +85,7 @@ func TestAdmitMany(t *testing.T) {
 		ranges = append(ranges, [2]netip.Addr{four, four}, [2]netip.Addr{six, six})
 	}
 	v := visit(t, nil)
-	if err := v.Admit(ranges); err != nil {
+	if err := v.Admit(Reach{Ranges: ranges}); err != nil {
 		t.Fatal(err)
 	}
 	s, err := v.Observe()
@@ -120,7 +120,7 @@ func TestAdmitLeavesAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := v.Admit([][2]netip.Addr{span("8.8.8.8-8.8.8.8")}); err != nil {
+	if err := v.Admit(Reach{Ranges: [][2]netip.Addr{span("8.8.8.8-8.8.8.8")}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := unix.Write(v.fds[0], []byte("x")); err != nil {
@@ -142,7 +142,7 @@ func TestAdmitLeavesAccepted(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	v := visit(t, nil, tcp4, tcp6, tcp6, tcp4, udp4, tcp4)
 	v.echo(t, v.open(t))
-	if err := v.Admit([][2]netip.Addr{span("8.8.8.8-8.8.8.8")}); err != nil {
+	if err := v.Admit(Reach{Ranges: [][2]netip.Addr{span("8.8.8.8-8.8.8.8")}}); err != nil {
 		t.Fatal(err)
 	}
 	told := make(chan Refusal, 16)
@@ -187,7 +187,7 @@ func TestRefusalsLost(t *testing.T) {
 	const attempts = 3000
 	v := visit(t, nil, tcp4, tcp4)
 	v.open(t)
-	if err := v.Admit(nil); err != nil {
+	if err := v.Admit(Reach{}); err != nil {
 		t.Fatal(err)
 	}
 	for range attempts { // nobody reads
@@ -233,7 +233,7 @@ func TestWithoutLog(t *testing.T) {
 	}
 	v := visit(t, func(p *Plan) { *p = AnyIP(true, false) }, tcp4)
 	v.open(t)
-	if err := v.Admit(nil); err != nil {
+	if err := v.Admit(Reach{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Connect(v.fds[0], sockaddr("93.184.216.34:443")); err != unix.ECONNREFUSED {
@@ -241,5 +241,64 @@ func TestWithoutLog(t *testing.T) {
 	}
 	if err := v.Refusals(t.Context(), func(Refusal) { t.Error("told") }); err != nil || v.Plan().Tells() {
 		t.Error(err)
+	}
+}
+
+// TestDatagramsAreRelayed: datagrams that are admitted come to the relay with where they were for, and are answered from there; others are refused at once.
+func TestDatagramsAreRelayed(t *testing.T) {
+	v := visit(t, nil, udp4, udp6, udp4, udp4, udp4, udp4)
+	s, err := v.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ranges := [][2]netip.Addr{span("8.8.8.8-8.8.8.8"), span("2600::1-2600::1")}
+	if err := v.Admit(Reach{Ranges: ranges}); err != nil {
+		t.Fatal(err)
+	}
+	if err := refusal(v.fds[2], "8.8.8.8:443"); err != unix.ECONNREFUSED {
+		t.Errorf("where only connections are let out: %v", err)
+	}
+	if err := v.Admit(Reach{ranges, true}); err != nil {
+		t.Fatal(err)
+	}
+	for i, at := range []string{"8.8.8.8:9053", "[2600::1]:9053"} {
+		if err := unix.Connect(v.fds[i], sockaddr(at)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := unix.Write(v.fds[i], []byte("ping")); err != nil {
+			t.Fatal(err)
+		}
+		buffer, beside := make([]byte, 64), make([]byte, 128)
+		conn := s.Datagrams[i]
+		if err := conn.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		n, controlled, _, from, err := conn.ReadMsgUDPAddrPort(buffer, beside)
+		if err != nil || string(buffer[:n]) != "ping" {
+			t.Fatalf("%s: %q, %v", at, buffer[:n], err)
+		}
+		to, err := DatagramDestination(beside[:controlled])
+		if err != nil || to != netip.MustParseAddrPort(at) {
+			t.Errorf("%s: was for %v, %v", at, to, err)
+		}
+		from = netip.AddrPortFrom(from.Addr().Unmap(), from.Port())
+		for _, answer := range []string{"pong", "odd", strings.Repeat("x", 60000)} {
+			if err := v.Answer(to, from, []byte(answer)); err != nil {
+				t.Fatal(err)
+			}
+			got := make([]byte, 1<<16)
+			n, err := unix.Read(v.fds[i], got)
+			if err != nil || string(got[:max(n, 0)]) != answer {
+				t.Errorf("%s: %d bytes, %v", at, n, err)
+			}
+		}
+	}
+	for i, at := range []string{"8.8.8.9:9053", "127.0.0.1:15001", "8.8.8.8:15001"} {
+		if err := refusal(v.fds[3+i], at); err != unix.ECONNREFUSED {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if failed := v.failed(t); len(failed) != 0 {
+		t.Errorf("not held: %v", failed)
 	}
 }

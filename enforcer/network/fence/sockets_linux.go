@@ -81,6 +81,9 @@ func socketText(fd int, s Socket) (string, error) {
 		}
 		return line + groupsText(netlink.Groups), nil
 	}
+	if kind == unix.SOCK_RAW { // it has no port, and listens to nothing
+		return line, nil
+	}
 	for name, option := range map[string]int{"SO_REUSEADDR": unix.SO_REUSEADDR, "SO_REUSEPORT": unix.SO_REUSEPORT} {
 		value, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 		if err != nil {

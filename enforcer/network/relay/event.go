@@ -21,6 +21,8 @@ const (
 // Event is the end of a connection. Texts that a client chose (Name, Claimed) have the form of a name or are empty.
 type Event struct {
 	Kind string
+	// Datagrams: it was a flow of datagrams, not a connection.
+	Datagrams bool
 	// Name that the connection was for; empty: a literal address.
 	Name string
 	// Destination is what the client dialled, or with Proxy the port it asked for beside Name or the address.

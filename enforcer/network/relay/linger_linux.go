@@ -41,6 +41,20 @@ func dial(ctx context.Context, address netip.AddrPort) (*net.TCPConn, error) {
 	return tcp, nil
 }
 
+// dialDatagrams has a socket that sends to one address only, and hears only that.
+func dialDatagrams(ctx context.Context, address netip.AddrPort) (*net.UDPConn, error) {
+	conn, err := dialer.DialContext(ctx, "udp", address.String())
+	if err != nil {
+		return nil, err
+	}
+	udp, ok := conn.(*net.UDPConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("relay: %s: not UDP", address)
+	}
+	return udp, nil
+}
+
 func listenerLingers(l *net.TCPListener) error {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -48,7 +48,7 @@ func behindFence(t *testing.T, f func(*fence.Sockets)) {
 			}
 			everywhere := [][2]netip.Addr{{netip.IPv4Unspecified(), netip.MustParseAddr("255.255.255.255")},
 				{netip.IPv6Unspecified(), netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")}}
-			if err := held.Admit(everywhere); err != nil {
+			if err := held.Admit(fence.Reach{Ranges: everywhere}); err != nil {
 				return err
 			}
 			f(sockets)

@@ -25,6 +25,11 @@ type Config struct {
 	Destination func(*net.TCPConn) (netip.AddrPort, error)
 	// Dial connects to a checked address; nil: in the caller's network. Another one than that sets SO_LINGER {1,0} before it connects.
 	Dial func(ctx context.Context, address netip.AddrPort) (*net.TCPConn, error)
+	// Answer sends a datagram into the sandbox, as if from where its own was for; DatagramDestination says where that is, of what came beside a datagram; both are for
+	// [Server.ServeDatagrams]. DialDatagrams is Dial for these; nil: in the caller's network.
+	Answer              func(from, to netip.AddrPort, data []byte) error
+	DatagramDestination func(control []byte) (netip.AddrPort, error)
+	DialDatagrams       func(ctx context.Context, address netip.AddrPort) (*net.UDPConn, error)
 	// Proxy is the destination that speaks as an explicit proxy. Invalid: none does.
 	Proxy netip.AddrPort
 	// Port is the relay's own: nothing may be dialled there by way of it.
@@ -50,22 +55,28 @@ type Limits struct {
 	Setup time.Duration
 	// Idle is how long no byte may move either way: 15 min. Total is how long a connection may last: 24 h. Both end in a reset.
 	Idle, Total time.Duration
+	// Flows of datagrams at one time: 256. FlowIdle is how long one may be unused until its socket is closed: 60 s.
+	Flows    int
+	FlowIdle time.Duration
 }
 
 func (l *Limits) setDefaults() error {
-	if l.Connections < 0 || l.Look < 0 || l.Setup < 0 || l.Idle < 0 || l.Total < 0 {
+	if l.Connections < 0 || l.Look < 0 || l.Setup < 0 || l.Idle < 0 || l.Total < 0 || l.Flows < 0 || l.FlowIdle < 0 {
 		return fmt.Errorf("relay: limits: a negative one: %+v", *l)
 	}
 	for _, limit := range []struct {
 		value  *time.Duration
 		preset time.Duration
-	}{{&l.Look, 10 * time.Second}, {&l.Setup, 15 * time.Second}, {&l.Idle, 15 * time.Minute}, {&l.Total, 24 * time.Hour}} {
+	}{{&l.Look, 10 * time.Second}, {&l.Setup, 15 * time.Second}, {&l.Idle, 15 * time.Minute}, {&l.Total, 24 * time.Hour}, {&l.FlowIdle, time.Minute}} {
 		if *limit.value == 0 {
 			*limit.value = limit.preset
 		}
 	}
 	if l.Connections == 0 {
 		l.Connections = 1024
+	}
+	if l.Flows == 0 {
+		l.Flows = 256
 	}
 	return nil
 }
@@ -84,6 +95,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[*net.TCPListener]bool
 	live      map[*conn]bool
+	flows     map[flowKey]*flow
 	closed    bool
 
 	// pipes in use.
@@ -109,10 +121,13 @@ func New(config Config) (*Server, error) {
 	if config.Dial == nil {
 		config.Dial = dial
 	}
+	if config.DialDatagrams == nil {
+		config.DialDatagrams = dialDatagrams
+	}
 	if config.Event == nil {
 		config.Event = func(Event) {}
 	}
-	s := &Server{config: config, started: time.Now(), listeners: map[*net.TCPListener]bool{}, live: map[*conn]bool{}}
+	s := &Server{config: config, started: time.Now(), listeners: map[*net.TCPListener]bool{}, live: map[*conn]bool{}, flows: map[flowKey]*flow{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.expire)
 	return s, nil
@@ -231,6 +246,9 @@ func (s *Server) Close() {
 	for _, c := range s.snapshot() {
 		c.cut(refusal{rule: RuleRelay, reason: reasonStopped})
 		c.client.Close() // also where nothing is carried yet
+	}
+	for _, f := range s.allFlows() {
+		f.cut(refusal{rule: RuleRelay, reason: reasonStopped})
 	}
 	s.running.Wait()
 }

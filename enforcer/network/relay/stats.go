@@ -76,5 +76,10 @@ func (s *Server) Stats() Stats {
 		stats.BytesOut += c.out.Load()
 		stats.BytesIn += c.in.Load()
 	}
+	for _, f := range s.flows {
+		stats.Live++
+		stats.BytesOut += f.out.Load()
+		stats.BytesIn += f.in.Load()
+	}
 	return stats
 }

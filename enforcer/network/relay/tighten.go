@@ -21,6 +21,7 @@ func (s *Server) Tighten() {
 			c.cut(err)
 		}
 	}
+	s.tightenFlows()
 }
 
 // stillAllowed judges a connection as if it were made now, with the address that it was made to.
@@ -45,7 +46,7 @@ func (c *conn) stillAllowed() error {
 // expire cuts connections that have reached a limit. One look at all of them now and then is cheaper than two timers for each.
 func (s *Server) expire() {
 	limits := s.config.Limits
-	ticker := time.NewTicker(min(max(min(limits.Idle, limits.Total)/16, 10*time.Millisecond), 30*time.Second))
+	ticker := time.NewTicker(min(max(min(limits.Idle, limits.FlowIdle, limits.Total)/16, 10*time.Millisecond), 30*time.Second))
 	defer ticker.Stop()
 	for {
 		select {
@@ -63,5 +64,6 @@ func (s *Server) expire() {
 				c.cut(refusal{rule: RuleRelay, reason: reasonTotal})
 			}
 		}
+		s.expireFlows(now)
 	}
 }
