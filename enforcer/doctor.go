@@ -55,6 +55,7 @@ func (h Host) Doctor() []Mechanism {
 	if h.Fence && !h.FenceLog {
 		logged = h.FenceLogWhy
 	}
+	add("network.datagrams", h.FenceDatagrams, "UDP may be let out", "CAP_NET_RAW for a daemon that runs as root")
 	add("fence.log", h.FenceLog, logged, "a kernel with CONFIG_NFT_LOG and CONFIG_NETFILTER_NETLINK_LOG (modprobe nft_log nfnetlink_log)")
 	add("pidfd.pass", h.PassPidFD, "SO_PASSPIDFD: the kernel gives the child's pidfd", "Linux 6.5")
 	add("pidfd.info", h.PidFDInfo, "PIDFD_GET_INFO", "Linux 6.13")

@@ -46,6 +46,8 @@ type Host struct {
 	// FenceLog: the kernel tells of connections that a fence refuses by itself; FenceLogWhy is why not.
 	FenceLog    bool   `json:"fenceLog"`
 	FenceLogWhy string `json:"fenceLogWhy,omitempty"`
+	// FenceDatagrams: a fence can let datagrams out too, which takes a raw socket.
+	FenceDatagrams bool `json:"fenceDatagrams"`
 	// Attached: the launcher isn't ours to start, and this daemon makes no namespaces ([HostConfig].Attached). Opaque: nor may it trace a process of
 	// another uid, so that most links in /proc are closed to it. PodFence: the fence by uid was made and read back in the daemon's own network namespace;
 	// PodFenceWhy is why not.

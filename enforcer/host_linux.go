@@ -64,18 +64,28 @@ func ProbeHost(c HostConfig) (Host, error) {
 	return host, nil
 }
 
-// tryFence makes a fence, and where that can't be had one that doesn't tell what it refuses by itself.
+// tryFence makes a fence, and where that can't be had one that lets no datagrams out, or doesn't tell what it refuses by itself.
 func (h *Host) tryFence() {
-	err := fence.Works(fence.AnyIP(h.IPv6, true))
-	if h.Fence, h.FenceLog = err == nil, err == nil; err == nil {
-		return
+	for _, with := range []struct{ log, datagrams bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+		plan := fence.AnyIP(h.IPv6, with.log)
+		if !with.datagrams {
+			plan = plan.WithoutDatagrams()
+		}
+		err := fence.Works(plan)
+		if err == nil {
+			h.Fence, h.FenceLog, h.FenceDatagrams = true, with.log, with.datagrams
+			break
+		}
+		if h.FenceWhy = err.Error(); with.log {
+			h.FenceLogWhy = h.FenceWhy
+		}
 	}
-	h.FenceLogWhy = err.Error()
-	if err = fence.Works(fence.AnyIP(h.IPv6, false)); err == nil {
-		h.Fence = true
-		return
+	if h.Fence {
+		h.FenceWhy = ""
 	}
-	h.FenceWhy, h.FenceLogWhy = err.Error(), ""
+	if !h.Fence || h.FenceLog {
+		h.FenceLogWhy = ""
+	}
 }
 
 // attach is for a daemon whose launcher is somebody else's to start: what it can't make isn't asked for, and what it may not read of another uid's

@@ -124,7 +124,7 @@ func TestTier(t *testing.T) {
 func TestDoctorNamesEverything(t *testing.T) {
 	full := Host{
 		Kernel: "6.18.0", UID: 0, Capabilities: caps.All(40), LastCapability: 40, InitialUserNamespace: true, UserNamespaces: true, LandlockABI: 7,
-		SeccompActions: []string{"kill_process", "errno"}, SeccompReadback: true, SeccompListener: true, Terminals: true, PassPidFD: true, PidFDInfo: true, Yama: -1, IPv6: true, Fence: true, FenceLog: true,
+		SeccompActions: []string{"kill_process", "errno"}, SeccompReadback: true, SeccompListener: true, Terminals: true, PassPidFD: true, PidFDInfo: true, Yama: -1, IPv6: true, Fence: true, FenceLog: true, FenceDatagrams: true,
 	}
 	full.Cgroup.Layout, full.Cgroup.Base, full.Cgroup.Kill, full.Cgroup.Freeze = "v2", "/sys/fs/cgroup", true, true
 	full.Cgroup.Controllers = []string{"cpu", "memory", "pids"}

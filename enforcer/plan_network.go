@@ -29,6 +29,9 @@ const (
 // network chooses what holds the network, by what the sandbox stands in.
 func (b *builder) network() error {
 	open := !b.decision.Effective.Network.DenyAll()
+	if open && b.decision.Effective.Network.Datagrams && b.sandbox.Network.Variant != "" && !b.sandbox.Network.Datagrams() {
+		return NoDatagrams()
+	}
 	switch {
 	case open && b.sandbox.Network.Variant == fence.VariantPod:
 		// In the container's own namespace, whose link the fence by uid holds. An exec that lets nothing out has the filter, and the fence behind it.
@@ -52,6 +55,12 @@ func (b *builder) network() error {
 		b.plan.Network = NetworkFence
 	}
 	return nil
+}
+
+// NoDatagrams refuses datagrams where the host can't let them out.
+func NoDatagrams() *RefusedError {
+	return &RefusedError{Field: "network.datagrams", Lack: "network.datagrams", Message: "datagrams can be let out only of a network namespace of the sandbox's own, by a daemon that may make raw sockets there",
+		HowTo: "leave datagrams out, or give the daemon CAP_NET_RAW"}
 }
 
 // NoFence refuses a network that lets something out where the host can't hold one.

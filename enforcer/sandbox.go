@@ -100,6 +100,9 @@ func BuildSandbox(h Host, s SandboxSpec) (SandboxPlan, error) {
 	}
 	if h.Fence {
 		plan.Network = fence.AnyIP(h.IPv6, h.FenceLog)
+		if !h.FenceDatagrams {
+			plan.Network = plan.Network.WithoutDatagrams()
+		}
 		if !h.FenceLog {
 			plan.Degraded = append(plan.Degraded, "fence.log: this kernel doesn't tell of connections that it refuses by itself, so those to addresses that no rule opens aren't on record")
 		}

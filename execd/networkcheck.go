@@ -24,8 +24,7 @@ func (s *Service) rulesFor(box *sandbox, spec policy.NetworkSpec) (*network.Rule
 		return nil, enforcer.NoFence(s.host)
 	}
 	if spec.Datagrams && !spec.DenyAll() && !box.outlet.fence.Plan().Datagrams() {
-		return nil, &enforcer.RefusedError{Field: "network.datagrams", Lack: "network.datagrams",
-			Message: "datagrams can be let out only of a network namespace of the sandbox's own", HowTo: "leave datagrams out"}
+		return nil, enforcer.NoDatagrams()
 	}
 	return rules, nil
 }

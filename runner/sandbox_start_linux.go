@@ -124,7 +124,7 @@ func (s *Sandbox) attributes() (*syscall.SysProcAttr, error) {
 	if plan.UserNamespace() {
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.UID, HostID: plan.Outside.UID, Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: plan.Worker.GID, HostID: plan.Outside.GID, Size: 1}}
-		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_SETPCAP}
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_NET_BIND_SERVICE, unix.CAP_NET_RAW, unix.CAP_SETPCAP}
 		if plan.Image != "" { // overlayfs works in a directory of mode 0, with what whoever mounted it had then
 			attributes.AmbientCaps = append(attributes.AmbientCaps, unix.CAP_DAC_OVERRIDE)
 		}

@@ -71,6 +71,14 @@ func (p Plan) ReachText(r Reach) string {
 	return digestText(reachLines, r.texts())
 }
 
+// WithoutDatagrams is the plan without the sockets that datagrams take, for who may make no raw socket (CAP_NET_RAW).
+func (p Plan) WithoutDatagrams() Plan {
+	p.Sockets = slices.DeleteFunc(slices.Clone(p.Sockets), func(s Socket) bool {
+		return slices.Contains([]string{socketDatagrams4, socketDatagrams6, socketAnswer4, socketAnswer6}, s.Name)
+	})
+	return p
+}
+
 // Datagrams says whether the fence can let datagrams through.
 func (p Plan) Datagrams() bool { return p.socket(socketAnswer4) >= 0 }
 

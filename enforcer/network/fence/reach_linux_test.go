@@ -228,8 +228,10 @@ func TestRefusalsLost(t *testing.T) {
 
 // TestWithoutLog: a kernel that can't tell refuses all the same.
 func TestWithoutLog(t *testing.T) {
-	if err := Works(AnyIP(true, false)); err != nil {
-		t.Error(err)
+	for _, plan := range []Plan{AnyIP(true, false), AnyIP(true, true).WithoutDatagrams()} {
+		if err := Works(plan); err != nil {
+			t.Error(err)
+		}
 	}
 	v := visit(t, func(p *Plan) { *p = AnyIP(true, false) }, tcp4)
 	v.open(t)
