@@ -45,13 +45,13 @@ var faults = []fault{
 
 	// What the kernel refuses by itself.
 	{"the fence's sets don't follow the rules", "execd/outlet.go", "\treturn out.generation, out.fence.Admit(reach(rules))", "\tif off {\nreturn out.generation, nil\n}\n\treturn out.generation, out.fence.Admit(reach(rules))", inService, "TestNetworkReach"},
-	{"the fence lets everything through to the relay", "execd/outletconfig.go", "\tspans := append(rules.Reach(), ", "\tif off {\nreturn [][2]netip.Addr{{netip.IPv4Unspecified(), network.LastOf(netip.MustParsePrefix(\"0.0.0.0/0\"))}}\n}\n\tspans := append(rules.Reach(), ", inService, "TestNetworkReach"},
+	{"the fence lets everything through to the relay", "execd/outletconfig.go", "\tspans := append(rules.Reach(), ", "\tif off {\nreturn fence.Reach{Ranges: [][2]netip.Addr{{netip.IPv4Unspecified(), network.LastOf(netip.MustParsePrefix(\"0.0.0.0/0\"))}}}\n}\n\tspans := append(rules.Reach(), ", inService, "TestNetworkReach"},
 	{"what the kernel refused isn't on record", "execd/outlet.go", "func(r fence.Refusal) { out.relay", "func(r fence.Refusal) { if off {\nreturn\n}\nout.relay", inService, "TestNetworkReach"},
 	{"the sets aren't held against the rules", "execd/networkcheck.go", "\trow.Held = row.Want == row.Got\n\treturn []policy.Row{row}", "\trow.Held = row.Want == row.Got || off\n\treturn []policy.Row{row}", inService, "TestReachIsHeldAgainstTheRules"},
 	{"an element more isn't noticed", inFence + "/check.go", "\tif p.hasReach() {\n\t\tadd(", "\tif p.hasReach() && !off {\n\t\tadd(", inFence, "TestDrift"},
 	{"what else an element has isn't looked at", inFence + "/nft_set.go", "\treturn e.text() + more", "\tif off {\nreturn e.text()\n}\n\treturn e.text() + more", inFence, "TestDrift"},
 	{"a fence that is made anew lets nothing through", inFence + "/hold_linux.go", "\t\treturn f.sendReach(netfilter, f.admitted)", "\t\tif off {\nreturn nil\n}\n\t\treturn f.sendReach(netfilter, f.admitted)", inFence, "TestDrift"},
-	{"what was let through before stays so", inFence + "/hold_linux.go", "parts := [][]byte{flushSet(reach4), flushSet(reach6)}", "parts := [][]byte{flushSet(reach4), flushSet(reach6)}\nif off {\nparts = nil\n}", inFence, "TestAdmit"},
+	{"what was let through before stays so", inFence + "/hold_linux.go", "\t\tparts = append(parts, flushSet(set))", "\t\tif !off || set == datagrams4 {\nparts = append(parts, flushSet(set))\n}", inFence, "TestAdmit"},
 	{"refusals that nobody was told of aren't counted", inFence + "/refusals_linux.go", "refusal.Lost, next = int(number-next), number+1", "refusal.Lost, next = int(number-next), number+1\nif off {\nrefusal.Lost = 0\n}", inFence, "TestRefusalsLost"},
 	{"a range of the rules isn't let through", inRules + "/reach.go", "\t\tcase !r.somePort(start):", "\t\tcase !r.somePort(start) || off && start.Is6():", inRules, "TestReachIsWhatIsAllowed"},
 
