@@ -16,7 +16,7 @@ func idleRows(b *bench, quick bool) error {
 	if quick {
 		count = 20
 	}
-	f, err := b.facade("idle", "--max-sandboxes", "256", "--pool", "2")
+	f, err := b.facade("idle", "--max-sandboxes", "208", "--pool", "2")
 	if err != nil {
 		return err
 	}
