@@ -237,6 +237,17 @@ config["data"]["data.json"] = json.dumps(data)
 config["metadata"].pop("managedFields", None)
 print(json.dumps(config))' | kube replace -f - >/dev/null
 check 'another policy, live' within 150 changed
+# By the time at which the kubelet put the file there, and the daemon's own word.
+prompt() {
+	local file
+	file=$(stat -c %.3Z "$tools"/node/kubelet/pods/*/volumes/kubernetes.io~configmap/*/..data | sort -n | tail -1)
+	sidecar status --socket "$socket" --json | FILE=$file python3 -c '
+import datetime, json, os, sys
+took = datetime.datetime.fromisoformat(json.load(sys.stdin)["policy"]["loadedAt"]).timestamp() - float(os.environ["FILE"])
+print(f"{took:.3f} s")
+sys.exit(not -0.1 < took <= 1)'
+}
+check 'in force within a second of its file' prompt
 
 dies restricted
 kube delete pod it --grace-period=10 >/dev/null
