@@ -23,6 +23,8 @@ command -v openssl >/dev/null || need openssl
 command -v dig >/dev/null || need bind9-dnsutils
 # A container runtime, for the drop-in runner of docs/datarobot.md.
 command -v runc >/dev/null || test -x /usr/sbin/runc || need runc
+# What gives the unit its score.
+command -v systemd-analyze >/dev/null || need systemd
 command -v node >/dev/null || need nodejs
 command -v psql >/dev/null || need postgresql-client
 /usr/bin/python3 -c 'import requests' 2>/dev/null || need python3-requests
