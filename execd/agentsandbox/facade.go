@@ -47,31 +47,12 @@ func (f *Facade) Close() { f.die(errClosing) }
 // exchange is one request on its way to its answer.
 type exchange struct {
 	facade *Facade
-	w      *begunWriter
+	w      *execd.BegunWriter
 	r      *http.Request
 	caller policy.Caller
 	// name is the file that the path names.
 	name string
 }
-
-// begunWriter knows whether an answer has begun.
-type begunWriter struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (b *begunWriter) WriteHeader(status int) {
-	b.begun = true
-	b.ResponseWriter.WriteHeader(status)
-}
-
-func (b *begunWriter) Write(data []byte) (int, error) {
-	b.begun = true
-	return b.ResponseWriter.Write(data)
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (b *begunWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // route is one method and path of the REST APIs. A path that ends in a slash takes all that follows: the name of a file, which clients escape whole, and in
 // which dots and slashes are the client's own.
@@ -114,7 +95,7 @@ func (f *Facade) dispatch(x *exchange) error {
 
 // ServeHTTP answers one request. Nothing is ever redirected: clients don't follow.
 func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{facade: f, w: &begunWriter{ResponseWriter: w}, r: r}
+	x := &exchange{facade: f, w: &execd.BegunWriter{ResponseWriter: w}, r: r}
 	grpc := r.ProtoMajor == 2 && strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc")
 	answer := x.fail
 	if grpc {
@@ -125,14 +106,14 @@ func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if cause == nil {
 			return
 		}
-		if err, ok := cause.(error); x.w.begun || ok && errors.Is(err, http.ErrAbortHandler) {
+		if err, ok := cause.(error); x.w.Begun || ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(http.ErrAbortHandler) // net/http cuts the connection or the stream: what was sent can't be taken for a whole answer
 		}
 		f.config.Logger.Error("bug: panic in a handler; please report this", "panic", cause, "stack", string(debug.Stack()))
 		answer(faultf(http.StatusInternalServerError, codeInternal, "internal error; please report this"))
 	}()
 	if err := f.serve(x, grpc); err != nil {
-		if x.w.begun {
+		if x.w.Begun {
 			panic(http.ErrAbortHandler)
 		}
 		answer(err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/sandboxd/sandboxd/execd"
 )
 
 // mostMessage is the longest message that a client of gRPC takes unless it is told otherwise, and the longest that is taken here.
@@ -88,8 +90,8 @@ func (x *exchange) timeout() (time.Duration, error) {
 }
 
 // beginGRPC sends the header of an answer.
-func beginGRPC(w *begunWriter) {
-	if !w.begun {
+func beginGRPC(w *execd.BegunWriter) {
+	if !w.Begun {
 		w.Header().Set("Content-Type", "application/grpc")
 		w.WriteHeader(http.StatusOK)
 	}
@@ -108,7 +110,7 @@ func (x *exchange) send(message []byte) error {
 }
 
 // endGRPC says how a call ended: nil is well.
-func endGRPC(w *begunWriter, no *fault) {
+func endGRPC(w *execd.BegunWriter, no *fault) {
 	number, message := 0, ""
 	if no != nil {
 		number, message = grpcNumbers[no.Code], no.Message

@@ -104,7 +104,7 @@ func (f *Facade) runCell(x *exchange, c *codeContext, request policy.Request) er
 	if reply.Gone {
 		x.box.contexts.remove(c)
 	}
-	if no := before(reply.Reply); no != nil && !x.w.begun {
+	if no := before(reply.Reply); no != nil && !x.w.Begun {
 		if reply.Gone && reply.Outcome != execd.OutcomeMismatch {
 			return c.gone()
 		}

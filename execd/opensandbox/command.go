@@ -174,7 +174,7 @@ func (f *Facade) foreground(x *exchange, j job, id string, ended func(execd.Repl
 		ended(reply)
 	}
 	how := endingOf(reply, c.interrupted())
-	if no := before(reply); no != nil && !x.w.begun {
+	if no := before(reply); no != nil && !x.w.Begun {
 		x.box.commands.forget(c)
 		return no
 	}

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandboxd/sandboxd/execd"
 	"github.com/sandboxd/sandboxd/policy"
 )
 
 // exchange is one request on its way to its answer.
 type exchange struct {
 	facade *Facade
-	w      *begunWriter
+	w      *execd.BegunWriter
 	r      *http.Request
 	// id is the request's own, which every answer echoes.
 	id string
@@ -27,25 +28,6 @@ type exchange struct {
 	// values are the parts of the path that a route has in braces.
 	values map[string]string
 }
-
-// begunWriter knows whether an answer has begun.
-type begunWriter struct {
-	http.ResponseWriter
-	begun bool
-}
-
-func (b *begunWriter) WriteHeader(status int) {
-	b.begun = true
-	b.ResponseWriter.WriteHeader(status)
-}
-
-func (b *begunWriter) Write(data []byte) (int, error) {
-	b.begun = true
-	return b.ResponseWriter.Write(data)
-}
-
-// Unwrap lets http.ResponseController find the connection.
-func (b *begunWriter) Unwrap() http.ResponseWriter { return b.ResponseWriter }
 
 // requestID is the client's, if it can be one, else made up.
 func requestID(header http.Header) string {

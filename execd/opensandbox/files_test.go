@@ -307,7 +307,7 @@ func TestUploadsAreWholeOrNothing(t *testing.T) {
 func TestUploadInterrupt(t *testing.T) {
 	whole := make(chan bool, 2)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body := &uploadReader{x: &exchange{facade: &Facade{config: Config{BodyTimeout: time.Minute}}, w: &begunWriter{ResponseWriter: w}, r: r}}
+		body := &uploadReader{x: &exchange{facade: &Facade{config: Config{BodyTimeout: time.Minute}}, w: &execd.BegunWriter{ResponseWriter: w}, r: r}}
 		if r.URL.Path == "/waits" {
 			go func() {
 				for !body.isReading() {

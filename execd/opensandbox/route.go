@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/sandboxd/sandboxd/execd"
 )
 
 // route is one method and path of an API. A part of the path in braces takes any one part that isn't empty.
@@ -54,21 +56,21 @@ func match(pattern, parts []string) (map[string]string, bool) {
 
 // ServeHTTP answers one request, by the lifecycle API or by an endpoint of a sandbox. Nothing is ever redirected: clients don't follow.
 func (f *Facade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{facade: f, w: &begunWriter{ResponseWriter: w}, r: r, id: requestID(r.Header)}
+	x := &exchange{facade: f, w: &execd.BegunWriter{ResponseWriter: w}, r: r, id: requestID(r.Header)}
 	w.Header().Set("X-Request-Id", x.id)
 	defer func() {
 		cause := recover()
 		if cause == nil {
 			return
 		}
-		if err, ok := cause.(error); x.w.begun || ok && errors.Is(err, http.ErrAbortHandler) {
+		if err, ok := cause.(error); x.w.Begun || ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(http.ErrAbortHandler) // net/http cuts the connection: what was sent can't be taken for a whole answer
 		}
 		f.config.Logger.Error("bug: panic in a handler; please report this", "panic", cause, "stack", string(debug.Stack()))
 		x.fail(faultf(http.StatusInternalServerError, "UNKNOWN", "internal error; please report this"))
 	}()
 	if err := f.serve(x); err != nil {
-		if x.w.begun {
+		if x.w.Begun {
 			panic(http.ErrAbortHandler)
 		}
 		x.fail(err)
